@@ -95,11 +95,11 @@ class Backends:
         """Build what the rules work on for this account."""
         if self._settings.payments == "simulated":
             simulated = SimulatedPayments(self._books.database, store.account.id)
-            found = Dependencies(store, simulated, self._settlements.settle_here)
+            dependencies = Dependencies(store, simulated, self._settlements.settle_here)
         else:
             payments, own = self._payments[store.environment].payments, self._settlements
-            found = Dependencies(store, payments, own.settle, own.wait, own.has_free_thread)
-        return replace(found, count_issue=self._count_issue)
+            dependencies = Dependencies(store, payments, own.settle, own.wait, own.has_free_thread)
+        return replace(dependencies, count_issue=self._count_issue)
 
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""

@@ -69,18 +69,22 @@ class Books:
 
     def find_account(self, environment: Environment, seller: str | None) -> AccountRow:
         """Find the account that an operator means; `ConfigurationError` if that is not one."""
-        accounts = [one for one in self.list_accounts() if one.environment == environment]
+        accounts = [account for account in self.list_accounts() if account.environment == environment]
         if not accounts:
             raise ConfigurationError(
                 f"There is no seller in {environment} yet: run `faregate service apply catalog.toml` first; "
                 "with FAREGATE_BASE_URL=service:, start the application, which does it."
             )
-        found = [one for one in accounts if seller in (None, one.seller_id, one.name, one.org)]
-        if len(found) != 1:
-            names = ", ".join(sorted(one.seller_id or one.name for one in accounts))
-            unknown = "" if seller is None or found else f"There is no seller {seller!r} in {environment}. "
+        matching = [
+            account for account in accounts if seller in (None, account.seller_id, account.name, account.org)
+        ]
+        if len(matching) != 1:
+            names = ", ".join(sorted(account.seller_id or account.name for account in accounts))
+            unknown = (
+                "" if seller is None or matching else f"There is no seller {seller!r} in {environment}. "
+            )
             raise ConfigurationError(f"{unknown}Say which seller with --seller: {names}.")
-        return found[0]
+        return matching[0]
 
 
 @contextmanager

@@ -67,8 +67,8 @@ def list_nodes(payments: Mapping[Environment, EnvironmentPayments]) -> list[Peer
             node.is_resting(),
             node.disagreements,
         )
-        for name, one in payments.items()
-        for position, node in enumerate(one.chain.client.nodes, 1)
+        for name, environment_payments in payments.items()
+        for position, node in enumerate(environment_payments.chain.client.nodes, 1)
     ]
 
 
@@ -79,8 +79,8 @@ def list_facilitators(payments: Mapping[Environment, EnvironmentPayments]) -> li
         PeerStatus(
             name, position, peer.name, peer.requests, peer.failures, peer.seconds, peer.rest.is_resting(now)
         )
-        for name, one in payments.items()
-        for position, peer in enumerate(one.facilitators, 1)
+        for name, environment_payments in payments.items()
+        for position, peer in enumerate(environment_payments.facilitators, 1)
     ]
 
 
@@ -128,12 +128,12 @@ def _build_chain(settings: Settings, environment: Environment) -> ChainReader:
 def load_hook(setting: str, name: str) -> Callable[..., Any]:
     """Import the function that a setting names, as `module.function`. Raises `ConfigurationError`."""
     try:
-        found: Callable[..., Any] = import_function(name)
+        imported: Callable[..., Any] = import_function(name)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"{setting}: {name} cannot be imported: {error}") from None
-    if not callable(found):
+    if not callable(imported):
         raise ConfigurationError(f"{setting}: {name} is no function")
-    return found
+    return imported
 
 
 class GasWatch:
@@ -141,7 +141,9 @@ class GasWatch:
 
     def __init__(self, payments: Mapping[Environment, EnvironmentPayments]) -> None:
         self._accounts = {
-            name: one.gas_account for name, one in payments.items() if one.gas_account is not None
+            name: environment_payments.gas_account
+            for name, environment_payments in payments.items()
+            if environment_payments.gas_account is not None
         }
         self._balances: dict[str, float] = {}
 

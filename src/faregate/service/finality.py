@@ -66,8 +66,8 @@ class FinalityWatch:
     def send_again(self) -> None:
         """Make an attempt for each loose payment that is due."""
         now = self.stamps.read_clock()
-        found = finality.find_due(self.database, now, _MOST_DUE)
-        due = [one for one in found if one[0] in self.chain.stores]
+        due_payments = finality.find_due(self.database, now, _MOST_DUE)
+        due = [entry for entry in due_payments if entry[0] in self.chain.stores]
         if due:
             # An authorization is valid for a minute or so, and one attempt may take some seconds.
             with ThreadPoolExecutor(self.threads, "faregate-again") as pool:
@@ -86,12 +86,12 @@ class FinalityWatch:
     def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
         """Find when those payments succeeded whose block is not safe yet. What came loose is written down."""
         view = self.chain.open_view()
-        first = max(0, min(one.from_block or 0 for one in payments) - REORG_BLOCKS)
-        transfers = self.chain.index_transfers(view, {one.authorized_to for one in payments}, first)
+        first = max(0, min(payment.from_block or 0 for payment in payments) - REORG_BLOCKS)
+        transfers = self.chain.index_transfers(view, {payment.authorized_to for payment in payments}, first)
         for payment in payments:
             with log_context(self._describe(payment.account, payment.id)):
-                found = transfers.get(payment.authorization)
-                is_final = self._is_final(payment, found, view.safe.number, now)
+                settled_by = transfers.get(payment.authorization)
+                is_final = self._is_final(payment, settled_by, view.safe.number, now)
             if not is_final:
                 yield payment.finished_at or 0
         yield now
@@ -114,10 +114,10 @@ class FinalityWatch:
                     _log.warning("%s succeeded, and the chain has lost it: it is sent again", payment.id)
                 return True
 
-    def _accept(self, payment: PaymentRow, found: str, now: int) -> bool:
+    def _accept(self, payment: PaymentRow, settled_by: str, now: int) -> bool:
         """Note by which transaction the payment settled, if the books name another."""
-        if found != payment.transaction_hash:
-            finality.record_loose(self.database, payment, now, ended=True, found=found)
+        if settled_by != payment.transaction_hash:
+            finality.record_loose(self.database, payment, now, ended=True, found=settled_by)
         return True
 
     def _is_unused(self, payment: PaymentRow) -> bool:

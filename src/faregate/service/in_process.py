@@ -188,8 +188,12 @@ class InProcessService:
 
     def find_faults(self) -> list[str]:
         """Ask the nodes and the facilitators; say what keeps payments from being taken. Blocking."""
-        found = check_payments(self._settings)
-        faults = (f"{one.subject}: {one.text} {one.remedy}" for one in found if one.level is Level.ERROR)
+        findings = check_payments(self._settings)
+        faults = (
+            f"{finding.subject}: {finding.text} {finding.remedy}"
+            for finding in findings
+            if finding.level is Level.ERROR
+        )
         return [spell_variables(fault) for fault in faults]
 
     def _open(self) -> _Running:
@@ -223,7 +227,7 @@ class InProcessService:
         books = running.runtime.books
         prices = {key: read_declared_price(fields) for key, fields in wanted.items()}
         published = publish_prices(books.database, books.stamps, running.own.account, prices)
-        return {key: describe_published(one) for key, one in published.items()}
+        return {key: describe_published(revision) for key, revision in published.items()}
 
     # Forks
 
@@ -277,15 +281,15 @@ def _ensure_account(books: Books, settings: Settings, environment: Environment) 
     with books.database.write() as connection:
         if not books.database.is_sqlite:
             connection.execute(LOCK_ALL)
-        known = [one for one in list_accounts(connection) if one.environment == environment]
-        if len(known) > 1:
-            names = ", ".join(sorted(one.seller_id or one.name for one in known))
+        accounts = [account for account in list_accounts(connection) if account.environment == environment]
+        if len(accounts) > 1:
+            names = ", ".join(sorted(account.seller_id or account.name for account in accounts))
             raise ConfigurationError(
                 f"The database {books.database.name} has several sellers ({names}), and an application is "
                 "one of them: give it a database of its own."
             )
-        if known and known[0].seller_id != SELLER_ID:
-            return _check_seller(known[0], settings)
+        if accounts and accounts[0].seller_id != SELLER_ID:
+            return _check_seller(accounts[0], settings)
         seller = Seller(id=SELLER_ID, name="Seller", pay_to=settings.pay_to or EXAMPLE_PAY_TO)
         account, is_created = ensure_account(connection, seller, environment, books.stamps.now())
         books.stamps.take_alone(connection, account.id)
@@ -334,10 +338,10 @@ def open_in_process(
     settings = read_in_process_settings(environment, environ, lacking)
     key = settings, environment, journal == settings.database
     with _opening:
-        known = _opened.get(key)
-        if known is None:
-            known = _opened[key] = InProcessService(settings, environment, has_journal=key[2])
-        return known
+        service = _opened.get(key)
+        if service is None:
+            service = _opened[key] = InProcessService(settings, environment, has_journal=key[2])
+        return service
 
 
 def open_reader(environment: Environment, environ: Mapping[str, str]) -> InProcessService:

@@ -110,7 +110,7 @@ class _StateCollector(Collector):
     def _collect_pending(self) -> Iterator[Metric]:
         up = GaugeMetricFamily("faregate_service_database_up", "Whether the database answers")
         try:
-            found = self.read_pending()
+            pending = self.read_pending()
         except Exception:  # whatever it is, this page must be served: it is where one looks for the reason
             up.add_metric((), 0)
             yield up
@@ -121,9 +121,9 @@ class _StateCollector(Collector):
             "faregate_service_open_payments", "Payments that have not ended", labels=("status",)
         )
         for status in ("settling", "reconciling", "parked"):
-            counts.add_metric((status,), getattr(found, status))
+            counts.add_metric((status,), getattr(pending, status))
         yield counts
-        since = found.oldest_at
+        since = pending.oldest_at
         age = 0.0 if since is None else max(0.0, (self.clock() - since).total_seconds())
         yield GaugeMetricFamily(
             "faregate_service_oldest_pending_seconds",

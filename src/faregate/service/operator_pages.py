@@ -64,8 +64,10 @@ class OperatorPages:
         return _build_text(503, f"{late}\n") if late else _build_text(200, "the process lives\n")
 
     def _show_readiness(self) -> Response:
-        found = self._parts.check_readiness()
-        return _build_text(200, "ready\n") if found.is_ready else _build_text(503, f"{found.reason}\n")
+        readiness = self._parts.check_readiness()
+        return (
+            _build_text(200, "ready\n") if readiness.is_ready else _build_text(503, f"{readiness.reason}\n")
+        )
 
     def _show_metrics(self) -> Response:
         return Response(200, (("Content-Type", CONTENT_TYPE),), self._parts.metrics.render())

@@ -137,12 +137,12 @@ class Reconciliation:
             # Most sellers never refund anything.
             if title != "refunded" or amounts
         )
-        found = ", ".join(self._describe_kind(kind) for kind in KINDS if self.differences[kind])
+        kinds = ", ".join(self._describe_kind(kind) for kind in KINDS if self.differences[kind])
         payments = "1 payment" if self.payments == 1 else f"{self.payments} payments"
         return (
             f"{self.environment}, {self.begin:%Y-%m-%d %H:%M} to {self.end:%Y-%m-%d %H:%M} UTC, to block "
             f"{self.last_block}: {payments}, {self.open} open; {sums}; "
-            f"{f'differences: {found}' if found else 'no differences'}."
+            f"{f'differences: {kinds}' if kinds else 'no differences'}."
         )
 
     def _describe_kind(self, kind: Kind) -> str:
@@ -157,8 +157,8 @@ class Reconciliation:
 
 
 def _format_sums(amounts: Counter[str]) -> str:
-    found = [format_price(amount, asset) for asset, amount in sorted(amounts.items()) if amount]
-    return " and ".join(found) or "nothing"
+    prices = [format_price(amount, asset) for asset, amount in sorted(amounts.items()) if amount]
+    return " and ".join(prices) or "nothing"
 
 
 class Reconciler:
@@ -359,7 +359,9 @@ class _Comparison:
     def _find_account(self, transfer: ReceivedTransfer) -> int | None:
         """Find a seller who is paid at this address."""
         stores = self._chain.stores.items()
-        return next((one for one, store in stores if store.account.pay_to.lower() == transfer.to), None)
+        return next(
+            (account for account, store in stores if store.account.pay_to.lower() == transfer.to), None
+        )
 
     def _judge_settled(self, payment: PaymentRow) -> Difference | None:
         """Judge a payment that no log showed: its transfer is older than what was read, or it is gone."""
@@ -400,23 +402,27 @@ class _Comparison:
 
 def _judge_pair(payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) -> Difference | None:
     """Judge a payment by the transfer that used its authorization."""
-    found = transfer.transaction_hash
+    transaction_hash = transfer.transaction_hash
     price, books = format_price(transfer.value, symbol), format_price(payment.settled_amount, symbol)
     if payment.status == "succeeded":
         is_exact = transfer.value == payment.settled_amount and payment.is_right_amount
         if not is_exact or transfer.to != payment.authorized_to:
             excess = transfer.value - payment.settled_amount
             text = f"{books}, succeeded in the books"
-            return _describe(payment, "amount", symbol, excess, text, f"{price} to {transfer.to} by {found}")
-        if found not in (payment.transaction_hash, payment.settled_again):
+            return _describe(
+                payment, "amount", symbol, excess, text, f"{price} to {transfer.to} by {transaction_hash}"
+            )
+        if transaction_hash not in (payment.transaction_hash, payment.settled_again):
             text = f"{books}, succeeded in the books by {payment.transaction_hash}"
-            return _describe(payment, "hash", symbol, 0, text, f"settled on the chain by {found}")
+            return _describe(payment, "hash", symbol, 0, text, f"settled on the chain by {transaction_hash}")
         return None
     # A worker ends what is submitted and open.
     if payment.submitted_at is not None and payment.finished_at is None:
         return None
     text = f"{books}, {payment.status} in the books"
-    return _describe(payment, "charged", symbol, transfer.value, text, f"settled on the chain by {found}")
+    return _describe(
+        payment, "charged", symbol, transfer.value, text, f"settled on the chain by {transaction_hash}"
+    )
 
 
 def _describe(payment: PaymentRow, kind: Kind, asset: str, excess: int, books: str, chain: str) -> Difference:

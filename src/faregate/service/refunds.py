@@ -55,9 +55,9 @@ class RefundRecorder:
         if payment.status == "succeeded":
             return payment.settled_amount
         # Its seller reported a failure, or never completed it, and it settled all the same.
-        found = self.chain.look(payment)
-        if isinstance(found, PaymentSettled):
-            return payment.authorized_value if found.amount is None else found.amount
+        end = self.chain.look(payment)
+        if isinstance(end, PaymentSettled):
+            return payment.authorized_value if end.amount is None else end.amount
         raise ConfigurationError(
             f"{payment.id} is {payment.status}, and the chain does not prove that it settled: nothing was "
             "received that could be refunded."
@@ -84,12 +84,12 @@ class RefundRecorder:
     ) -> tuple[int, ReceivedTransfer]:
         """Choose the transfer, and its position in the transaction."""
         payment, name = request.payment, request.transaction_hash
-        found = self.chain.list_transfers_of(view, payment.asset, name, payment.payer)
-        if found is None:
+        transfers = self.chain.list_transfers_of(view, payment.asset, name, payment.payer)
+        if transfers is None:
             raise ConfigurationError(f"{name} is in no block of {self.chain.environment}, or it reverted.")
-        sent = {at: one for at, one in enumerate(found, 1) if one.payer in senders}
+        sent = {at: transfer for at, transfer in enumerate(transfers, 1) if transfer.payer in senders}
         if request.position is not None:
-            sent = {at: one for at, one in sent.items() if at == request.position}
+            sent = {at: transfer for at, transfer in sent.items() if at == request.position}
         else:
             recorded = {
                 refund.position
@@ -97,14 +97,14 @@ class RefundRecorder:
                 if refund.is_kept and refund.transaction_hash == name
             }
             # Those that are recorded are named by what refuses them, if there is no other one.
-            sent = {at: one for at, one in sent.items() if at not in recorded} or sent
+            sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
         if not sent:
             raise ConfigurationError(
                 f"{name} moves no {self.chain.get_symbol(payment.asset)} from "
                 f"{' or '.join(sorted(senders))} to the payer {payment.payer}; {_HOW}."
             )
         if len(sent) > 1:
-            listed = ", ".join(f"{at} ({one.value})" for at, one in sent.items())
+            listed = ", ".join(f"{at} ({transfer.value})" for at, transfer in sent.items())
             raise ConfigurationError(
                 f"{name} moves several amounts to the payer: choose one with --transfer: {listed}."
             )
@@ -139,7 +139,7 @@ class RecordedRefunds:
 
     def has(self, transfer: ReceivedTransfer) -> bool:
         """Return whether the transfer was recorded as a refund."""
-        return any(one.is_made_by(transfer) for one in self._by_hash.get(transfer.transaction_hash, ()))
+        return any(refund.is_made_by(transfer) for refund in self._by_hash.get(transfer.transaction_hash, ()))
 
     def sum_of(self, payment: PaymentRow) -> int:
         """Return what was refunded of the payment, in atomic units."""
@@ -147,10 +147,10 @@ class RecordedRefunds:
 
     def find_fault(self, refund: Refund, chain: PaymentChain, view: ChainView) -> str | None:
         """Return how the chain differs from what was recorded; None if it does not."""
-        found = chain.list_transfers_of(view, refund.asset, refund.transaction_hash, refund.payer)
-        if found is None:
+        transfers = chain.list_transfers_of(view, refund.asset, refund.transaction_hash, refund.payer)
+        if transfers is None:
             return "not on the chain"
         at = refund.position - 1
-        if at < len(found) and refund.is_made_by(found[at]):
+        if at < len(transfers) and refund.is_made_by(transfers[at]):
             return None
         return "the chain has another transfer there"

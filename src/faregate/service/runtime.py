@@ -195,15 +195,21 @@ class Runtime:
         loops.append(self._repeat("keeping the lock that shows that this process lives", keep, 0))
         if self._settings.workers:
             loops.append(self._repeat("looking for dead processes", owner.end_leases_of_dead, IDLE_SECONDS))
-        if any(one.gas_account is not None for one in self.payments.values()):
+        if any(
+            environment_payments.gas_account is not None for environment_payments in self.payments.values()
+        ):
             loops.append(self._repeat("reading the gas balance", self._gas.read, _GAS_SECONDS))
             # Without workers, this process sends nothing: others do, and keep the nonces moving.
             if self._settings.workers:
                 loops.append(self._repeat("sending what waits", self._keep_up, _UPKEEP_SECONDS))
         if self._settings.workers:
             loops += [
-                self._repeat(f"reading {name} payments again", partial(self._watch, one), _FINALITY_SECONDS)
-                for name, one in self.payments.items()
+                self._repeat(
+                    f"reading {name} payments again",
+                    partial(self._watch, environment_payments),
+                    _FINALITY_SECONDS,
+                )
+                for name, environment_payments in self.payments.items()
             ]
         return loops
 
@@ -226,9 +232,9 @@ class Runtime:
     def _keep_up(self) -> None:
         """Get into a block what gas accounts have signed, also for payments that have ended."""
         books = SqlTransfers(self.books.database)
-        for one in self.payments.values():
-            if one.gas_account is not None:
-                keep_nonces_moving(one.gas_account, books)
+        for environment_payments in self.payments.values():
+            if environment_payments.gas_account is not None:
+                keep_nonces_moving(environment_payments.gas_account, books)
 
 
 @contextmanager
@@ -245,5 +251,5 @@ def open_runtime(
         with open_books(settings, pool_size=pool_size) as books:
             yield Runtime(settings, books, payments, is_synced_by_journal=is_synced_by_journal)
     finally:
-        for one in payments.values():
-            one.close()
+        for environment_payments in payments.values():
+            environment_payments.close()

@@ -336,8 +336,8 @@ def _add_variables(given: GivenValues, environ: Mapping[str, str]) -> None:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if name not in _NAMES:
-            known = [_name_variable(one) for one in _NAMES]
-            raise ConfigurationError(f"{variable} is not a setting.{nearest_name(variable, known)}")
+            variables = [_name_variable(setting) for setting in _NAMES]
+            raise ConfigurationError(f"{variable} is not a setting.{nearest_name(variable, variables)}")
         _add(given, name, value.strip(), variable)
 
 
@@ -374,7 +374,7 @@ def _check_kubernetes(environ: Mapping[str, str]) -> None:
 def spell_variables(text: str) -> str:
     """Name each setting in a text by its environment variable: an application has no options and no file."""
     names = "|".join(name for name in SETTINGS if "_" in name)
-    return re.sub(rf"\b({names})\b", lambda found: _name_variable(found[0]), text)
+    return re.sub(rf"\b({names})\b", lambda matched: _name_variable(matched[0]), text)
 
 
 def _name_variable(name: str) -> str:

@@ -127,14 +127,14 @@ class Settlements:
         running = self._pool.submit(copy_context().run, self._run, settlement, deps)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        found = None
+        attempted = None
         if self._may_wait.acquire(blocking=False):
             try:
-                found = self._await_attempt(running, end)
-                found = None if found is None else self._await_end(found, end, deps)
+                attempted = self._await_attempt(running, end)
+                attempted = None if attempted is None else self._await_end(attempted, end, deps)
             finally:
                 self._may_wait.release()
-        return found or deps.store.find_transaction(transaction.id) or transaction
+        return attempted or deps.store.find_transaction(transaction.id) or transaction
 
     def has_free_thread(self) -> bool:
         """Return whether a settlement would begin at once. Two may be told so of the same thread."""
@@ -155,11 +155,11 @@ class Settlements:
                 self._may_wait.release()
         return transaction
 
-    def _await_end(self, found: Transaction, end: float, deps: Dependencies) -> Transaction:
-        while found.status in PENDING and (left := end - self._clock()) > 0:
-            self._waiters.wait(found.id, min(left, _POLL_SECONDS))
-            found = deps.store.find_transaction(found.id) or found
-        return found
+    def _await_end(self, transaction: Transaction, end: float, deps: Dependencies) -> Transaction:
+        while transaction.status in PENDING and (left := end - self._clock()) > 0:
+            self._waiters.wait(transaction.id, min(left, _POLL_SECONDS))
+            transaction = deps.store.find_transaction(transaction.id) or transaction
+        return transaction
 
     def settle_here(
         self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies

@@ -68,10 +68,10 @@ class SimulatedPayments:
         """Return the transfer, if there is one."""
         try:
             with self.database.read() as connection:
-                found = tables.find_transfer(connection, self.account, terms.token, payment)
+                transfer = tables.find_transfer(connection, self.account, terms.token, payment)
         except DatabaseError:
             return SettlementPending("reconciling")
-        return SettlementPending() if found is None else PaymentSettled(found)
+        return SettlementPending() if transfer is None else PaymentSettled(transfer)
 
     def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
         return (FACILITATOR,)
@@ -101,9 +101,9 @@ class SimulatedPayments:
         with self.database.write() as connection:
             # Locked before the look at the transfer: two workers must not both find none.
             funds = tables.lock_funds(connection, self.account, terms, payment)
-            found = tables.find_transfer(connection, self.account, terms.token, payment)
-            if found is not None:
-                return PaymentSettled(found)
+            transfer = tables.find_transfer(connection, self.account, terms.token, payment)
+            if transfer is not None:
+                return PaymentSettled(transfer)
             if attempt.submitted_at.timestamp() >= payment.valid_before:
                 return EXPIRED
             amount = payment.value if attempt.amount is None else attempt.amount

@@ -153,13 +153,15 @@ class ChainReader:
         if payment.facilitator is None:
             return None
         token, payer = terms.token, payment.payer
-        others = [one for one in reservations if not one.nonce.startswith("0x")]
-        needed = payment.value + sum(one.value for one in others)
+        others = [reservation for reservation in reservations if not reservation.nonce.startswith("0x")]
+        needed = payment.value + sum(other.value for other in others)
         allowed = self.ask(lambda node: node.get_allowance(token, payer))
         if allowed < needed and others and allowed >= payment.value:
             allowed = self.ask(lambda node: node.get_allowance(token, payer, block))
-            taken = (one for one in others[:MOST_LOOKED_UP] if self._was_taken(token, payer, one, block))
-            needed -= sum(one.value for one in taken)
+            taken = (
+                other for other in others[:MOST_LOOKED_UP] if self._was_taken(token, payer, other, block)
+            )
+            needed -= sum(other.value for other in taken)
         if allowed >= needed:
             return None
         return PaymentRefused(

@@ -46,8 +46,8 @@ class ChainView:
 
     def __init__(self, voters: Sequence[Voter]) -> None:
         self._voters = voters
-        self.head: Final = min((one.head for one in voters), key=_get_number)
-        self.safe: Final = min((one.safe for one in voters), key=_get_number)
+        self.head: Final = min((voter.head for voter in voters), key=_get_number)
+        self.safe: Final = min((voter.safe for voter in voters), key=_get_number)
 
     def ask_each(self, question: Callable[[ChainNode], T]) -> dict[RpcNode, T]:
         """Put a question to each node, and return the answers of those that answer it."""
@@ -94,8 +94,8 @@ def open_view(nodes: Sequence[RpcNode], open_node: Callable[[RpcNode], ChainNode
             failure = error
     if not voters:
         raise PaymentsUnavailable(str(failure)) from failure
-    newest = min(now, max(one.head.timestamp for one in voters))
-    moving = [one for one in voters if one.head.timestamp >= newest - STALE_SECONDS]
+    newest = min(now, max(voter.head.timestamp for voter in voters))
+    moving = [voter for voter in voters if voter.head.timestamp >= newest - STALE_SECONDS]
     for voter in voters:
         if voter not in moving:
             name, number = voter.node.host, voter.head.number

@@ -42,7 +42,7 @@ def read_ending(node: ChainNode, token: Token, payment: SignedPayment, receipt: 
 
 
 def find_ending(
-    node: ChainNode, token: Token, payment: SignedPayment, blocks: range, known: Mapping[str, Receipt]
+    node: ChainNode, token: Token, payment: SignedPayment, blocks: range, receipts: Mapping[str, Receipt]
 ) -> Ending:
     """Find how an authorization ended that did by the last of these blocks.
 
@@ -53,7 +53,7 @@ def find_ending(
     end = find_log(node, token, payment, blocks[0], blocks[-1])
     if end is None:
         raise ContradictoryNode("the authorization was used or cancelled, but no log tells where")
-    receipt = known.get(end.transactionHash) or node.get_end(token, payment, end)
+    receipt = receipts.get(end.transactionHash) or node.get_end(token, payment, end)
     return read_ending(node, token, payment, receipt)
 
 
@@ -116,7 +116,7 @@ def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks
                 raise
             width //= 2
             continue
-        yield from dict.fromkeys(one.transactionHash for one in reversed(received))
+        yield from dict.fromkeys(log.transactionHash for log in reversed(received))
         last = first - 1
 
 

@@ -47,27 +47,27 @@ class _Addresses:
 
     def find(self, facilitator: FacilitatorClient, network: str, now: float) -> tuple[str, ...] | None:
         """Return its addresses, the one it offers first; None if it never said. `now` is in Unix seconds."""
-        until, known = self._known.get((facilitator, network), (0.0, None))
+        until, last_listed = self._known.get((facilitator, network), (0.0, None))
         if now < until:
-            return known
+            return last_listed
         try:
             listed = facilitator.list_addresses(network)
-            usable = [one for one in listed if not self._chain.is_contract(one)]
+            usable = [address for address in listed if not self._chain.is_contract(address)]
         except (FacilitatorUnavailable, PaymentsUnavailable) as error:
             log("service", logging.WARNING, "The addresses of a facilitator are unknown: %s", error)
-            self._keep(facilitator, network, now + _RETRY_SECONDS, known)
-            return known
+            self._keep(facilitator, network, now + _RETRY_SECONDS, last_listed)
+            return last_listed
         if len(usable) < len(listed):
             log("service", logging.WARNING, "%s settles by a contract: it is not used so", facilitator.name)
-        addresses = tuple(dict.fromkeys((*usable, *(known or ()))))
+        addresses = tuple(dict.fromkeys((*usable, *(last_listed or ()))))
         self._keep(facilitator, network, now + _KNOWN_SECONDS, addresses)
         return addresses
 
     def _keep(
-        self, facilitator: FacilitatorClient, network: str, until: float, known: tuple[str, ...] | None
+        self, facilitator: FacilitatorClient, network: str, until: float, addresses: tuple[str, ...] | None
     ) -> None:
         # Replaced, not changed: other threads read it.
-        self._known = {**self._known, (facilitator, network): (until, known)}
+        self._known = {**self._known, (facilitator, network): (until, addresses)}
 
 
 class FacilitatorPayments:
@@ -116,9 +116,12 @@ class FacilitatorPayments:
     @limit_time(VERIFY_SECONDS)
     def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
         """List from where the facilitators settle parts of authorizations. Raises `PaymentsUnavailable`."""
-        found = [self._addresses.find(one, token.network, now.timestamp()) for one in self._facilitators]
-        listed = tuple(dict.fromkeys(address for addresses in found for address in addresses or ()))
-        if not listed and None in found:
+        of_each = [
+            self._addresses.find(facilitator, token.network, now.timestamp())
+            for facilitator in self._facilitators
+        ]
+        listed = tuple(dict.fromkeys(address for addresses in of_each for address in addresses or ()))
+        if not listed and None in of_each:
             raise PaymentsUnavailable(
                 "no facilitator could say from where it settles parts of authorizations"
             )
@@ -147,9 +150,9 @@ class FacilitatorPayments:
             return self._facilitators
         network, at = terms.token.network, now.timestamp()
         named = [
-            one
-            for one in self._facilitators
-            if payment.facilitator in (self._addresses.find(one, network, at) or ())
+            facilitator
+            for facilitator in self._facilitators
+            if payment.facilitator in (self._addresses.find(facilitator, network, at) or ())
         ]
         # One that does not answer now may be the one.
         return named or self._facilitators

@@ -177,8 +177,15 @@ class FacilitatorClient:
         signers = _as_object(supported.get("signers"))
         family = f"{network.partition(':')[0]}:*"
         lists = (signers.get(name) for name in (network, family))
-        others = (one for found in lists if isinstance(found, list) for one in cast("list[object]", found))
-        return tuple(dict.fromkeys(one.lower() for one in (*offered, *others) if _is_address(one)))
+        others = (
+            address
+            for listed in lists
+            if isinstance(listed, list)
+            for address in cast("list[object]", listed)
+        )
+        return tuple(
+            dict.fromkeys(address.lower() for address in (*offered, *others) if _is_address(address))
+        )
 
     def _ask_supported(self) -> Mapping[str, object]:
         try:

@@ -116,14 +116,14 @@ def _build_basic(user: str) -> Headers:
 
 def _find_secrets(user: str, parts: SplitResult) -> tuple[str, ...]:
     """Find every part that may be a key, the longest first."""
-    found = {
+    forms = {
         form
         for text in (user, parts.path, parts.query)
         for part in _SEPARATORS.split(text)
         for form in (part, unquote(part))
         if len(form) >= _SHORTEST_SECRET
     }
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted(forms, key=len, reverse=True))
 
 
 class RpcNode:
@@ -205,17 +205,17 @@ class RpcNode:
             answer = None
         if not isinstance(answer, dict):
             raise self._build_error(method, f"HTTP {response.status} without a JSON object")
-        found = cast("dict[str, Any]", answer)
-        if found.get("error") is not None:
+        reply = cast("dict[str, Any]", answer)
+        if reply.get("error") is not None:
             if response.status in _BUSY:
                 self.record_failure()
-            raise self._build_refusal(method, found["error"])
-        if response.status != 200 or "result" not in found:
+            raise self._build_refusal(method, reply["error"])
+        if response.status != 200 or "result" not in reply:
             raise self._build_error(method, f"HTTP {response.status} without a result")
         # `True` equals 1, and so does 1.0.
-        if type(found.get("id")) is not int or found["id"] != number:
+        if type(reply.get("id")) is not int or reply["id"] != number:
             raise self._build_error(method, "the answer is to another call")
-        return found["result"]
+        return reply["result"]
 
     def _build_refusal(self, method: str, error: Any) -> RpcError:
         """Build the error of an error object. Its id is not checked: a node may not have read ours."""

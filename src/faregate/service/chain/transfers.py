@@ -113,13 +113,13 @@ def _compare_answers(
     """Tell what more than half of the nodes show from what as many show as do not."""
     # What a node shows twice counts once.
     shown = Counter(transfer for answer in answers.values() for transfer in set(answer))
-    agreed = [one for one, count in shown.items() if 2 * count > len(answers)]
-    disputed = [one for one, count in shown.items() if 2 * count == len(answers)]
+    agreed = [transfer for transfer, count in shown.items() if 2 * count > len(answers)]
+    disputed = [transfer for transfer, count in shown.items() if 2 * count == len(answers)]
     return TransferPage(
         first,
         last,
         tuple(sorted(agreed, key=_get_place)),
-        tuple(_describe_dispute(one, answers) for one in sorted(disputed, key=_get_place)),
+        tuple(_describe_dispute(transfer, answers) for transfer in sorted(disputed, key=_get_place)),
     )
 
 
@@ -151,8 +151,8 @@ def list_transfers_of(
         if receipt is None or receipt.status != 1:
             return None
         block = receipt.blockNumber
-        found = _read_page(node, assets=[token.address.lower()], groups=[(to,)], first=block, last=block)
-        return tuple(one for one in found if one.transaction_hash == receipt.transactionHash)
+        page = _read_page(node, assets=[token.address.lower()], groups=[(to,)], first=block, last=block)
+        return tuple(transfer for transfer in page if transfer.transaction_hash == receipt.transactionHash)
 
     return view.ask(ask)
 
@@ -192,12 +192,12 @@ def _read_page(
     node: ChainNode, *, assets: Sequence[str], groups: Sequence[Sequence[str]], first: int, last: int
 ) -> tuple[ReceivedTransfer, ...]:
     """Read the transfers of these blocks. Raises `RpcError`, and `_TooManyLogs` for several blocks."""
-    found: list[Log] = []
+    logs: list[Log] = []
     for group in groups:
-        topics = [TRANSFER, None, [encode_topic(one) for one in group]]
-        found += [log for log in _read_logs(node, assets, topics, first, last) if _is_transfer(log)]
-    nonces = _read_nonces(node, assets, found)
-    return tuple(_find_permit(node, _build_transfer(log, nonces)) for log in found)
+        topics = [TRANSFER, None, [encode_topic(address) for address in group]]
+        logs += [log for log in _read_logs(node, assets, topics, first, last) if _is_transfer(log)]
+    nonces = _read_nonces(node, assets, logs)
+    return tuple(_find_permit(node, _build_transfer(log, nonces)) for log in logs)
 
 
 def _read_nonces(node: ChainNode, assets: Sequence[str], transfers: Sequence[Log]) -> dict[_Place, str]:

@@ -148,7 +148,7 @@ def _check_database_clock(database: Database) -> Findings:
 
 
 def _check_accounts(settings: Settings, books: Books, *, is_beside_application: bool) -> Findings:
-    accounts = [one for one in books.list_accounts() if one.environment in settings.environments]
+    accounts = [account for account in books.list_accounts() if account.environment in settings.environments]
     if not accounts:
         apply = "Run `faregate service apply catalog.toml`."
         yield warn("catalog", "there is nothing to sell", _START if is_beside_application else apply)

@@ -15,7 +15,7 @@ from faregate.service.books import open_books
 from faregate.service.database.reports import ExportedTransaction, export_transactions
 from faregate.service.settings import read_settings
 
-COLUMNS: Final = tuple(one.name for one in fields(ExportedTransaction))
+COLUMNS: Final = tuple(column.name for column in fields(ExportedTransaction))
 _TOLD_EVERY: Final = 10_000
 
 
@@ -26,7 +26,7 @@ def run_export(arguments: Namespace) -> int:
         transactions = export_transactions(books.database, account.id)
         with _open_output(arguments.output) as output:
             write = _write_csv if arguments.format == "csv" else _write_json_lines
-            count = write(output, _show_progress(_to_row(one) for one in transactions))
+            count = write(output, _show_progress(_to_row(transaction) for transaction in transactions))
     if arguments.output is not None:
         print(f"{count} transactions written to {arguments.output}", file=sys.stderr)
     return 0

@@ -61,8 +61,8 @@ def run_retry(arguments: Namespace) -> int:
         if due is None:
             raise ConfigurationError(_explain_refusal(served.find_transaction(stored.id) or stored))
         settle(due, runtime.backends.build_dependencies(served))
-        found = store.find_transaction(stored.id) or stored
-        _print(_describe(runtime.books, store, found), arguments)
+        latest = store.find_transaction(stored.id) or stored
+        _print(_describe(runtime.books, store, latest), arguments)
     return 0
 
 

@@ -52,9 +52,9 @@ def run_reconcile(arguments: Namespace) -> int:
     since = None if arguments.all else _parse_since(arguments.since)
     with open_runtime(settings) as runtime:
         if arguments.id is not None:
-            found = _compare_one(runtime, arguments.id)
-            _print(found, as_json=arguments.json)
-            return DIFFERENT if found.is_different else 0
+            comparison = _compare_one(runtime, arguments.id)
+            _print(comparison, as_json=arguments.json)
+            return DIFFERENT if comparison.is_different else 0
         if settings.payments == "simulated":
             raise ConfigurationError(
                 "Payments are simulated, so there is no chain to compare them with: set payments to "
@@ -82,9 +82,9 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
     is_equal = True
     for environment, payments in runtime.payments.items():
         stores = [store for store in runtime.backends.open_stores() if store.environment == environment]
-        for found in _compare_open(runtime, stores):
-            is_equal = is_equal and not found.is_different
-            _print(found, as_json=as_json)
+        for compared in _compare_open(runtime, stores):
+            is_equal = is_equal and not compared.is_different
+            _print(compared, as_json=as_json)
         chain = PaymentChain(payments, stores)
         comparison = Reconciler(runtime.books.database, chain).compare(since)
         while True:
@@ -93,7 +93,7 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
             except StopIteration as end:
                 result = end.value
                 break
-        kept = {**result.describe(), "named": [asdict(one) for one in result.named]}
+        kept = {**result.describe(), "named": [asdict(difference) for difference in result.named]}
         record_reconciliation(runtime.books.database, environment, system_clock(), kept)
         is_equal = is_equal and result.is_equal
         print(json.dumps(result.describe()) if as_json else result, flush=True)
@@ -103,16 +103,16 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
 def _compare_open(runtime: Runtime, stores: list[SqlStore]) -> Iterator[Comparison]:
     for store in stores:
         for transaction_id in list_pending_payments(runtime.books.database, store.account.id):
-            found = _look(runtime, store, transaction_id)
-            if found is not None:
-                yield found
+            comparison = _look(runtime, store, transaction_id)
+            if comparison is not None:
+                yield comparison
 
 
 def _compare_one(runtime: Runtime, transaction_id: str) -> Comparison:
     for store in runtime.backends.open_stores():
-        found = _look(runtime, store, transaction_id)
-        if found is not None:
-            return found
+        comparison = _look(runtime, store, transaction_id)
+        if comparison is not None:
+            return comparison
     raise ConfigurationError(f"There is no transaction {transaction_id} in this database.")
 
 
@@ -125,9 +125,9 @@ def _look(runtime: Runtime, store: SqlStore, transaction_id: str) -> Comparison 
     return compare(transaction, payments.look(transaction.payment, transaction.context.terms, attempt))
 
 
-def _print(found: Comparison | Difference, *, as_json: bool) -> None:
-    fields: dict[str, Any] = asdict(found)
-    print(json.dumps(fields) if as_json else found, flush=True)
+def _print(outcome: Comparison | Difference, *, as_json: bool) -> None:
+    fields: dict[str, Any] = asdict(outcome)
+    print(json.dumps(fields) if as_json else outcome, flush=True)
 
 
 def compare(transaction: Transaction, seen: SettlementResult) -> Comparison:

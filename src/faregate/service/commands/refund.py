@@ -30,7 +30,7 @@ def run_record(arguments: Namespace) -> int:
     with open_runtime(read_settings(arguments)) as runtime:
         books = runtime.books
         payment = _find(books, arguments.id)
-        account = next(one for one in books.list_accounts() if one.id == payment.account)
+        account = next(candidate for candidate in books.list_accounts() if candidate.id == payment.account)
         payments = runtime.payments.get(account.environment)
         if payments is None:
             raise ConfigurationError(

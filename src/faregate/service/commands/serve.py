@@ -114,7 +114,7 @@ def _set_up(books: Books, settings: Settings, as_json: bool) -> str | None:
         apply_catalog(books, settings, settings.catalog, review=refuse_at_start(settings.catalog))
     elif is_new and as_json and settings.payments == "simulated":
         apply_seller(books, builtin_account())
-    has_seller = any(one.environment == "test" for one in books.list_accounts())
+    has_seller = any(account.environment == "test" for account in books.list_accounts())
     if not (is_new and as_json and has_seller and "test" in settings.environments):
         return None
     account = books.find_account("test", None)

@@ -165,7 +165,7 @@ class Console:
 
     def _show(self, opened: Opened, path: str, query: str) -> Response:
         viewer, store = opened.viewer, opened.store
-        section = next((one for one in SECTIONS if one.path == path), None)
+        section = next((candidate for candidate in SECTIONS if candidate.path == path), None)
         needed = _READ if section is None else section.capability
         if needed not in viewer.capabilities:
             message = f"The key lacks {needed}."

@@ -64,7 +64,9 @@ def _list_revenue(
     symbols = {
         token.address.lower(): token.symbol for (where, _), token in TOKENS.items() if where == environment
     }
-    earned = [Counter({asset.lower(): amount for asset, amount in one.revenue.items()}) for one in ended]
+    earned = [
+        Counter({asset.lower(): amount for asset, amount in period.revenue.items()}) for period in ended
+    ]
     rows: list[dict[str, Any]] = []
     for asset in sorted({asset for period in (*earned, *refunded) for asset in period}):
         symbol = symbols.get(asset, asset)

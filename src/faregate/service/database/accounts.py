@@ -87,9 +87,9 @@ def ensure_account(
     Raises `ConfigurationError` if the database cannot tell which seller this is.
     """
     org = _find_org(connection, seller) or derive_org_id(seller)
-    known = find_account(connection, org, environment)
-    if known is not None:
-        return known, False
+    account = find_account(connection, org, environment)
+    if account is not None:
+        return account, False
     values = {"org": org, "environment": environment, **_to_columns(seller)}
     # Another process may create it at the same time.
     connection.execute(_CREATE.get(connection), {**values, "created_at": now})
@@ -114,19 +114,19 @@ def _to_columns(seller: Seller) -> dict[str, str | None]:
 
 def _find_org(connection: Connection, seller: Seller) -> str | None:
     """Find the organisation of this seller; None if it is a new one. Raises `ConfigurationError`."""
-    known = list_accounts(connection)
+    accounts = list_accounts(connection)
     if seller.id is not None:
-        for account in known:
+        for account in accounts:
             if account.seller_id == seller.id:
                 return account.org
-    without_id = [account for account in known if account.seller_id is None]
+    without_id = [account for account in accounts if account.seller_id is None]
     for account in without_id:
         if (account.name, account.pay_to) == (seller.name, seller.pay_to):
             return account.org
     if without_id:
         raise ConfigurationError(_explain_change(without_id[0], seller))
-    if known and seller.id is None:
-        ids = ", ".join(sorted({account.seller_id or "" for account in known}))
+    if accounts and seller.id is None:
+        ids = ", ".join(sorted({account.seller_id or "" for account in accounts}))
         raise ConfigurationError(
             f"The sellers of this database have ids: write `id` under [seller]. Known ids: {ids}."
         )

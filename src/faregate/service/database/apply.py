@@ -87,17 +87,17 @@ def apply_account(
             if not database.is_sqlite:
                 # Of two sellers that come at the same time, one must find the other.
                 connection.execute(LOCK_ALL)
-            found = tuple(
-                one
+            changes = tuple(
+                change
                 for environment in environments
-                for one in _apply(connection, stamps, config, environment, archive_missing)
+                for change in _apply(connection, stamps, config, environment, archive_missing)
             )
-            if expected not in (None, found):
+            if expected not in (None, changes):
                 raise ConfigurationError("The database changed meanwhile: apply the catalog again.")
             transaction = connection.get_transaction()
             if not keep and transaction is not None:
                 transaction.rollback()
-            return found
+            return changes
 
     if review is None:
         return change(None, keep=True)
@@ -110,7 +110,7 @@ def apply_account(
 def _apply(
     connection: Connection, stamps: Stamps, config: Account, environment: Environment, archive_missing: bool
 ) -> list[ConfigChange]:
-    has_others = any(one.environment == environment for one in list_accounts(connection))
+    has_others = any(other.environment == environment for other in list_accounts(connection))
     account, is_created = ensure_account(connection, config.seller, environment, stamps.now())
     # Before the row of the account is locked: code that moves the cut-off time takes the two in this order.
     moment = to_datetime(stamps.take_alone(connection, account.id))
@@ -134,12 +134,12 @@ def _apply(
     return changes
 
 
-def _describe_seller(known: AccountRow | None, wanted: Seller) -> str:
+def _describe_seller(stored: AccountRow | None, wanted: Seller) -> str:
     name, address = wanted.name, f"paid to {wanted.pay_to}"
-    if known is not None and known.name != wanted.name:
-        name = f"{name} instead of {known.name}"
-    if known is not None and known.pay_to != wanted.pay_to:
-        address = f"{address} instead of {known.pay_to}"
+    if stored is not None and stored.name != wanted.name:
+        name = f"{name} instead of {stored.name}"
+    if stored is not None and stored.pay_to != wanted.pay_to:
+        address = f"{address} instead of {stored.pay_to}"
     return ", ".join((name, address, *([] if wanted.id is None else [f"id {wanted.id}"])))
 
 
@@ -169,34 +169,34 @@ def _update(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[Con
         before = catalog.listings[key].active
         made = catalog.publish(key, rules, moment)
         is_other_price = made.rules.price_terms != before.rules.price_terms
-        price, known = made.rules.default_price_label, before.rules.default_price_label
-        if price == known:
+        price, stored_price = made.rules.default_price_label, before.rules.default_price_label
+        if price == stored_price:
             shown = f"{price} by other rates" if is_other_price else price
         else:
-            shown = f"{price} instead of {known}"
+            shown = f"{price} instead of {stored_price}"
         detail = f"revision {made.number}: {shown}, {made.id}"
         yield ConfigChange(catalog.environment, key, ChangeKind.REVISED, detail, is_other_price)
     yield from _update_appearance(catalog, wanted, moment)
     yield from _update_archived(catalog, wanted, moment)
 
 
-def _find_new_revisions(known: Resource, wanted: Resource) -> tuple[Revision, ...]:
+def _find_new_revisions(published: Resource, wanted: Resource) -> tuple[Revision, ...]:
     """Find the revisions to publish; the last one of the file is to be the active one."""
-    stored = len(known.revisions)
-    if wanted.revisions[:stored] == known.revisions:
+    stored = len(published.revisions)
+    if wanted.revisions[:stored] == published.revisions:
         return wanted.revisions[stored:]
-    return () if wanted.revisions[-1] == known.revisions[-1] else wanted.revisions[-1:]
+    return () if wanted.revisions[-1] == published.revisions[-1] else wanted.revisions[-1:]
 
 
 def _update_appearance(catalog: Catalog, wanted: Listing, moment: datetime) -> Iterator[ConfigChange]:
     key = wanted.resource.key
-    known = catalog.listings[key]
-    changed = [name for name in _SHOWN if getattr(known.resource, name) != getattr(wanted.resource, name)]
+    listing = catalog.listings[key]
+    changed = [name for name in _SHOWN if getattr(listing.resource, name) != getattr(wanted.resource, name)]
     changed += [
-        name for name in ("require_payment", "settlement") if getattr(known, name) != getattr(wanted, name)
+        name for name in ("require_payment", "settlement") if getattr(listing, name) != getattr(wanted, name)
     ]
     if changed:
-        resource = known.resource.model_copy(
+        resource = listing.resource.model_copy(
             update={name: getattr(wanted.resource, name) for name in changed}
         )
         catalog.edit(

@@ -123,7 +123,7 @@ _PARTS: Final = {
     ),
 }
 """What a transaction refers to."""
-_FIND_PARTS: Final = Statement(select(*(one.scalar_subquery().label(name) for name, one in _PARTS.items())))
+_FIND_PARTS: Final = Statement(select(*(part.scalar_subquery().label(name) for name, part in _PARTS.items())))
 
 
 def _build_insert(dialect: str, needed: Iterable[str], *, on_chain: bool) -> Any:
@@ -266,21 +266,21 @@ def find_uses(
         "clock": clock,
         "settled_since": settled_since,
     }
-    [found] = database.query(_FIND_USES[on_chain], keys)
-    reservations = _read_reservations(found["reservations"])
-    return UsedIds(found["by_proof"], found["by_authorization"], reservations, sum_amounts(found["settled"]))
+    [uses] = database.query(_FIND_USES[on_chain], keys)
+    reservations = _read_reservations(uses["reservations"])
+    return UsedIds(uses["by_proof"], uses["by_authorization"], reservations, sum_amounts(uses["settled"]))
 
 
 def find_references(database: Database, account: int, row: dict[str, Any]) -> FoundReferences:
     """Find whether the database has the payer, the revision and the resource of this new transaction."""
-    [found] = database.query(_FIND_PARTS, {"of_account": account, **row})
-    has_price = found["revision"] is not None and found["version"] is not None
-    return FoundReferences(found["payer"] is not None, has_price)
+    [references] = database.query(_FIND_PARTS, {"of_account": account, **row})
+    has_price = references["revision"] is not None and references["version"] is not None
+    return FoundReferences(references["payer"] is not None, has_price)
 
 
 def _read_reservations(joined: str | None) -> tuple[Reservation, ...]:
     """Read what SQL joined with commas; None if there were none."""
-    pairs = (one.split(":") for one in (joined or "").split(",") if one)
+    pairs = (pair.split(":") for pair in (joined or "").split(",") if pair)
     return tuple(Reservation(nonce, int(value)) for nonce, value in pairs)
 
 

@@ -62,18 +62,18 @@ class Catalogs:
 
     def find(self, account: AccountRow) -> KnownCatalog | None:
         """Return the catalog if this process knows the one that the account names."""
-        known = self._known.get(account.id)
+        kept = self._known.get(account.id)
         # Not a later one either: an older copy of the database counts from its own number.
-        return known if known is not None and known.number == account.catalog else None
+        return kept if kept is not None and kept.number == account.catalog else None
 
     def get(self, connection: Connection, account: AccountRow) -> KnownCatalog:
         """Return the catalog with the number that the account names."""
-        known = self.find(account)
-        if known is None:
+        kept = self.find(account)
+        if kept is None:
             # The number was read before the rows: at worst they are newer, and are read once more later.
-            known = KnownCatalog(account.catalog, load_catalog(connection, account))
-            self._known[account.id] = known
-        return known
+            kept = KnownCatalog(account.catalog, load_catalog(connection, account))
+            self._known[account.id] = kept
+        return kept
 
 
 def load_catalog(connection: Connection, account: AccountRow) -> Catalog:
@@ -84,18 +84,20 @@ def load_catalog(connection: Connection, account: AccountRow) -> Catalog:
     published = _group(connection.execute(_REVISIONS, {"of_account": account.id}).all())
     catalog = Catalog(account.environment, account.org)
     for resource in connection.execute(_RESOURCES, {"of_account": account.id}):
-        known = [_to_revision(row) for row in published[resource.id]]
-        listings = [_to_listing(account.environment, resource, row, known) for row in versions[resource.id]]
+        revisions = [_to_revision(row) for row in published[resource.id]]
+        listings = [
+            _to_listing(account.environment, resource, row, revisions) for row in versions[resource.id]
+        ]
         if listings:
             catalog.restore_versions(listings)
     return catalog
 
 
 def _group(rows: Sequence[Any]) -> Mapping[str, list[Any]]:
-    found: defaultdict[str, list[Any]] = defaultdict(list)
+    grouped: defaultdict[str, list[Any]] = defaultdict(list)
     for row in rows:
-        found[row.resource].append(row)
-    return found
+        grouped[row.resource].append(row)
+    return grouped
 
 
 def _to_revision(row: Any) -> PublishedRevision:
@@ -123,14 +125,14 @@ def _to_listing(
     environment: Environment, resource: Any, row: Any, published: Sequence[PublishedRevision]
 ) -> Listing:
     made = to_datetime(resource.created_at)
-    known = tuple(published[: row.active_revision])
+    until_active = tuple(published[: row.active_revision])
     settlement = None if row.settlement is None else SettlementRule.model_validate_json(row.settlement)
     rules = Resource(
         key=resource.key,
         name=row.name,
         description=row.description,
         image_url=row.image_url,
-        revisions=tuple(revision.rules for revision in known),
+        revisions=tuple(revision.rules for revision in until_active),
         environments=(environment,),
         show_key=row.show_key,
         require_payment=row.require_payment,
@@ -142,7 +144,7 @@ def _to_listing(
     return Listing(
         id=resource.id,
         resource=rules,
-        revisions=known,
+        revisions=until_active,
         require_payment=row.require_payment,
         created_at=made,
         updated_at=to_datetime(row.valid_from),
@@ -155,11 +157,11 @@ def save_versions(connection: Connection, account: int, before: Catalog, after: 
     """Add what `after` has beyond `before`; return whether there was anything."""
     is_changed = False
     for key, listing in after.listings.items():
-        known = before.listings.get(key)
-        if known is None:
+        stored = before.listings.get(key)
+        if stored is None:
             connection.execute(insert(resources), _resource_values(account, listing))
-        stored_revisions = 0 if known is None else len(known.revisions)
-        stored_versions = 0 if known is None else len(before.versions(key))
+        stored_revisions = 0 if stored is None else len(stored.revisions)
+        stored_versions = 0 if stored is None else len(before.versions(key))
         new_revisions = [
             _revision_values(account, listing, revision) for revision in listing.revisions[stored_revisions:]
         ]

@@ -207,13 +207,13 @@ def read_finality(database: Database) -> Finality:
 
 
 def _find_earliest(database: Database, waiting: Iterable[Unchecked]) -> datetime | None:
-    found = [
+    times = [
         payment.finished_at
-        for one in waiting
-        for payment in list_unchecked_payments(database, one, 1)
+        for account in waiting
+        for payment in list_unchecked_payments(database, account, 1)
         if payment.finished_at is not None
     ]
-    return to_datetime(min(found)) if found else None
+    return to_datetime(min(times)) if times else None
 
 
 def _name(account: int, transaction_id: str) -> dict[str, Any]:

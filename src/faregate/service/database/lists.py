@@ -94,8 +94,8 @@ def _list_transactions(status: str | None, of_payer: bool) -> _List:
 
     def page(limits: Sequence[ColumnElement[bool]], *order: ColumnElement[Any]) -> Any:
         # Only the index is read for what is skipped: the whole rows are looked up for one page.
-        found = select(T.id).where(*chosen, *limits).order_by(*order).offset(_START).limit(_SIZE).subquery()
-        return SELECT.join(found, found.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
+        ids = select(T.id).where(*chosen, *limits).order_by(*order).offset(_START).limit(_SIZE).subquery()
+        return SELECT.join(ids, ids.c.id == T.id).where(T.account == ACCOUNT).order_by(*order)
 
     counted = select(func.count()).select_from(transactions).where(*chosen, existed)
     later = T.created_at > _EARLIER
@@ -130,8 +130,8 @@ def _list_payers() -> _List:
     place = tuple_(payers.c.created_at, payers.c.id)
 
     def page(limits: Sequence[ColumnElement[bool]], *order: ColumnElement[Any]) -> Any:
-        found = select(*PAYER_COLUMNS, last).where(of_account, *limits)
-        return found.order_by(*order).offset(_START).limit(_SIZE)
+        query = select(*PAYER_COLUMNS, last).where(of_account, *limits)
+        return query.order_by(*order).offset(_START).limit(_SIZE)
 
     counted = select(func.count()).select_from(payers).where(of_account, existed)
     return _List(
@@ -167,19 +167,19 @@ class Counts:
 
         `count` counts all of them, or those that came after an earlier moment if such a list only grows.
         """
-        found = self._known.get((*key, moment))
-        if found is None:
-            found = self._count_later(key, moment, count) if only_grows else count(None)
-            _remember(self._known, (*key, moment), found)
-        return found
+        counted = self._known.get((*key, moment))
+        if counted is None:
+            counted = self._count_later(key, moment, count) if only_grows else count(None)
+            _remember(self._known, (*key, moment), counted)
+        return counted
 
     def _count_later(self, key: tuple[Any, ...], moment: int, count: Callable[[int | None], int]) -> int:
         earlier = self._latest.get(key)
         if earlier is not None and earlier[0] > moment:
             return count(None)
-        found = count(None) if earlier is None else earlier[1] + count(earlier[0])
-        _remember(self._latest, key, (moment, found))
-        return found
+        counted = count(None) if earlier is None else earlier[1] + count(earlier[0])
+        _remember(self._latest, key, (moment, counted))
+        return counted
 
 
 Edge = tuple[int, str]
@@ -199,17 +199,19 @@ class Edges:
     def find(self, key: tuple[Any, ...], position: int, beginning: Edge) -> tuple[int, Edge]:
         """Return the last known edge that is not after this position, and its own position."""
         with self._lock:
-            known = self._known.get(key)
-            nearest = max((found for found in known or () if found <= position), default=0)
-            return nearest, known.get(nearest, beginning) if known else beginning
+            edges = self._known.get(key)
+            nearest = max(
+                (edge_position for edge_position in edges or () if edge_position <= position), default=0
+            )
+            return nearest, edges.get(nearest, beginning) if edges else beginning
 
     def remember(self, key: tuple[Any, ...], position: int, edge: Edge) -> None:
         """Note that `edge` is the record before this position."""
         with self._lock:
-            known = self._known.setdefault(key, OrderedDict())
-            known[position] = edge
-            if len(known) > _REMEMBERED_EDGES:
-                known.popitem(last=False)
+            edges = self._known.setdefault(key, OrderedDict())
+            edges[position] = edge
+            if len(edges) > _REMEMBERED_EDGES:
+                edges.popitem(last=False)
             if len(self._known) > _REMEMBERED_COUNTS:
                 self._known.popitem(last=False)
 
@@ -268,8 +270,8 @@ def _cut(
 
     def count_records(earlier: int | None) -> int:
         statement: Any = kind.count if earlier is None else kind.count_later
-        found: int = connection.execute(statement, {**values, "earlier": earlier}).scalar_one()
-        return found
+        number: int = connection.execute(statement, {**values, "earlier": earlier}).scalar_one()
+        return number
 
     only_grows = kind.count_later is not None
     count = counts.get(key, values["moment"], count_records, only_grows=only_grows)

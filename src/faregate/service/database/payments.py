@@ -77,7 +77,7 @@ class PaymentRow:
 
 
 _COLUMNS: Final = (
-    *(T[one.name] for one in fields(PaymentRow) if one.name not in ("asset", "settled_again")),
+    *(T[column.name] for column in fields(PaymentRow) if column.name not in ("asset", "settled_again")),
     func.lower(T.asset).label("asset"),
     loose_payments.c.transaction_hash.label("settled_again"),
 )
@@ -138,11 +138,11 @@ def list_real_payments(
         while True:
             keys = {"of_account": account, "created": created, "until": until, "after": after, "most": BATCH}
             with database.read() as connection:
-                found = connection.execute(_LIST, keys).mappings().all()
-            yield from (PaymentRow(**row) for row in found)
-            if len(found) < BATCH:
+                rows = connection.execute(_LIST, keys).mappings().all()
+            yield from (PaymentRow(**row) for row in rows)
+            if len(rows) < BATCH:
                 break
-            created, after = found[-1]["created_at"], found[-1]["id"]
+            created, after = rows[-1]["created_at"], rows[-1]["id"]
 
 
 def find_payment(database: Database, asset: str, payer: str, nonce: str) -> PaymentRow | None:
@@ -161,19 +161,19 @@ def find_payment_by_id(database: Database, account: int, transaction_id: str) ->
 
 def list_recipients(database: Database, accounts: Iterable[int], created_from: int) -> set[str]:
     """List the addresses to which payments since this moment were authorized."""
-    found: set[str] = set()
+    ids: set[str] = set()
     with database.read() as connection:
         for account in accounts:
             keys = {"of_account": account, "created": created_from}
-            found.update(connection.execute(_RECIPIENTS, keys).scalars())
-    return found
+            ids.update(connection.execute(_RECIPIENTS, keys).scalars())
+    return ids
 
 
 def find_creation(database: Database, accounts: Sequence[int]) -> int | None:
     """Find when the first of these accounts was created (microseconds since 1970); None if there is none."""
     with database.read() as connection:
-        found: int | None = connection.execute(_CREATION, {"accounts": accounts}).scalar_one()
-    return found
+        created_at: int | None = connection.execute(_CREATION, {"accounts": accounts}).scalar_one()
+    return created_at
 
 
 def record_reconciliation(

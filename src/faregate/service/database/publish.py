@@ -93,8 +93,8 @@ def _build_listings(
 
 
 def _find_all(catalog: Catalog, wanted: Mapping[str, DeclaredPrice]) -> dict[str, PublishedRevision]:
-    found = {key: _find(catalog, key, declared) for key, declared in wanted.items()}
-    return {key: revision for key, revision in found.items() if revision is not None}
+    revisions = {key: _find(catalog, key, declared) for key, declared in wanted.items()}
+    return {key: revision for key, revision in revisions.items() if revision is not None}
 
 
 def _find(catalog: Catalog, key: str, declared: DeclaredPrice) -> PublishedRevision | None:
@@ -107,11 +107,11 @@ def _find(catalog: Catalog, key: str, declared: DeclaredPrice) -> PublishedRevis
         if asks_price(active.rules, declared):
             _check_values(key, active.rules, declared)
             return active
-        known = active.rules.default_price_label
-        by_rates = " by other rates" if known == str(declared.price) else ""
+        published_price = active.rules.default_price_label
+        by_rates = " by other rates" if published_price == str(declared.price) else ""
         raise ConfigurationError(
-            f"{key!r} is sold for {declared.price} in the code, and for {known}{by_rates} in the catalog: "
-            "make both say the same, or leave one out."
+            f"{key!r} is sold for {declared.price} in the code, and for {published_price}{by_rates} "
+            "in the catalog: make both say the same, or leave one out."
         )
     if listing.archived_at is not None:
         raise ConfigurationError(
@@ -119,7 +119,7 @@ def _find(catalog: Catalog, key: str, declared: DeclaredPrice) -> PublishedRevis
             "out here."
         )
     wanted = build_revision(declared, _NAME)
-    same = (one for one in reversed(listing.revisions) if one.rules == wanted)
+    same = (revision for revision in reversed(listing.revisions) if revision.rules == wanted)
     return next(same, None)
 
 

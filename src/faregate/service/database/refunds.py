@@ -50,8 +50,8 @@ class Refund:
     @property
     def symbol(self) -> str:
         """The token's symbol, or its address if it is none of ours."""
-        known = (one.symbol for one in TOKENS.values() if one.address.lower() == self.asset)
-        return next(known, self.asset)
+        symbols = (token.symbol for token in TOKENS.values() if token.address.lower() == self.asset)
+        return next(symbols, self.asset)
 
     def describe(self) -> dict[str, Any]:
         """Return the refund for JSON."""
@@ -74,7 +74,7 @@ class Refund:
         return made == (self.asset, self.sender, self.payer, self.amount, self.transaction_hash)
 
 
-_COLUMNS: Final = tuple(_R[one.name] for one in fields(Refund))
+_COLUMNS: Final = tuple(_R[column.name] for column in fields(Refund))
 # Locks the payment: no other refund of it is recorded between this look and the commit.
 _LOCK: Final = select(T.id).where(OF_ID).with_for_update()
 _LIST_OF_PAYMENT: Final = select(*_COLUMNS).where(_OF_PAYMENT).order_by(_R.number)
@@ -189,6 +189,6 @@ def list_refunds_of_sales(database: Database, account: int, recorded_from: int) 
         return [Refund(*row) for row in connection.execute(_LIST_OF_SALES, keys)]
 
 
-def sum_refunds(found: Iterable[Refund]) -> int:
+def sum_refunds(refunds: Iterable[Refund]) -> int:
     """Sum the refunds that were not removed, in atomic units."""
-    return sum(one.amount for one in found if one.is_kept)
+    return sum(refund.amount for refund in refunds if refund.is_kept)

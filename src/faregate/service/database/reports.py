@@ -169,11 +169,11 @@ def list_pending_payments(database: Database, account: int) -> Generator[str]:
     while True:
         with database.read() as connection:
             keys = {"of_account": account, "after": after, "most": BATCH}
-            found = connection.execute(_LIST_PENDING, keys).scalars().all()
-        yield from found
-        if len(found) < BATCH:
+            ids = connection.execute(_LIST_PENDING, keys).scalars().all()
+        yield from ids
+        if len(ids) < BATCH:
             return
-        after = found[-1]
+        after = ids[-1]
 
 
 def export_transactions(database: Database, account: int) -> Generator[ExportedTransaction]:
@@ -182,11 +182,11 @@ def export_transactions(database: Database, account: int) -> Generator[ExportedT
     while True:
         with database.read() as connection:
             keys = {"of_account": account, "created": created, "after": after, "most": BATCH}
-            found = connection.execute(_EXPORT, keys).all()
-        yield from (_to_exported(row) for row in found)
-        if len(found) < BATCH:
+            rows = connection.execute(_EXPORT, keys).all()
+        yield from (_to_exported(row) for row in rows)
+        if len(rows) < BATCH:
             return
-        created, after = found[-1].created_at, found[-1].id
+        created, after = rows[-1].created_at, rows[-1].id
 
 
 def _to_exported(row: Any) -> ExportedTransaction:
@@ -252,12 +252,12 @@ class Revenue:
 
     def _get(self, account: AccountRow, day: datetime) -> Ended:
         key = account.generation, account.id, day
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._sum(account.id, day)
+        report = self._known.get(key)
+        if report is None:
+            report = self._known[key] = self._sum(account.id, day)
             while len(self._known) > _REMEMBERED_DAYS:
                 self._known.popitem(last=False)
-        return found
+        return report
 
     def _sum(self, account: int, day: datetime) -> Ended:
         keys = {

@@ -31,7 +31,7 @@ from faregate.service.database.transactions import (
 from faregate.service.database.types import to_datetime
 
 MAX_NOTE: Final = 500
-_SIGNED: Final = tuple(one.name for one in fields(SignedTransfer))
+_SIGNED: Final = tuple(column.name for column in fields(SignedTransfer))
 """The columns of an attempt that are the fields of its signed transfer."""
 _NUMBER: Final = bindparam("attempt", type_=Integer())
 _NEXT: Final = bindparam("next", type_=BigInteger())

@@ -111,14 +111,14 @@ def get_balances(
     connection: Connection, account: int, token: Token, *addresses: str, lock: bool = False
 ) -> list[int]:
     """Return the balances of these addresses in atomic units; with `lock`, until the transaction ends."""
-    found = dict[str, int]()
+    balances = dict[str, int]()
     wanted = [address.lower() for address in addresses]
     # The default is never locked: all payers would wait for each other.
     for part, is_locked in ((wanted, lock), ([DEFAULT], False)):
         query = _OF_ADDRESSES.with_for_update() if is_locked else _OF_ADDRESSES
         given = {"account": account, "asset": token.address, "addresses": part}
-        found |= {row.address: row.balance for row in connection.execute(query, given)}
-    return [found.get(address, found.get(DEFAULT, 0)) for address in wanted]
+        balances |= {row.address: row.balance for row in connection.execute(query, given)}
+    return [balances.get(address, balances.get(DEFAULT, 0)) for address in wanted]
 
 
 def set_balance(connection: Connection, account: int, token: Token, address: str, balance: int) -> None:
@@ -196,8 +196,8 @@ def _name_transfer(account: int, token: Token, payment: SignedPayment) -> dict[s
 
 def find_rules(connection: Connection, account: int, payer: str) -> Mapping[str, SettlementRule]:
     """Find the rules of this payer (lower case) and the default, by their targets."""
-    found = connection.execute(_FIND_RULES, {"of_account": account, "payer": payer})
-    return {target: SettlementRule.model_validate_json(rule) for target, rule in found}
+    rules = connection.execute(_FIND_RULES, {"of_account": account, "payer": payer})
+    return {target: SettlementRule.model_validate_json(rule) for target, rule in rules}
 
 
 def schedule(

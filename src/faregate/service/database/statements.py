@@ -52,10 +52,10 @@ class Statement:
 
     def compile(self, dialect: Dialect) -> Compiled:
         """Compile it for this dialect, once. The dialect numbers its parameters."""
-        known = self._compiled.get(dialect.name)
-        if known is None:
-            known = self._compiled[dialect.name] = self._compile(dialect)
-        return known
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = self._compile(dialect)
+        return compiled
 
     def _compile(self, dialect: Dialect) -> Compiled:
         statement: Any = self._build(dialect.name) if callable(self._build) else self._build

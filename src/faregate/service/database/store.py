@@ -147,7 +147,7 @@ class SqlStore:
     def find_uses(self, token: Token, payment: SignedPayment, settled_since: datetime | None = None) -> Uses:
         clock = self._stamps.read_clock()
         since = to_datetime(clock) - _CLOCKS_DIFFER if settled_since is None else settled_since
-        found = find_uses(
+        uses = find_uses(
             self._database,
             self.account.id,
             token.address,
@@ -158,9 +158,9 @@ class SqlStore:
         )
         by_proof, by_authorization = (
             None if used is None else self.find_transaction(used)
-            for used in (found.by_proof, found.by_authorization)
+            for used in (uses.by_proof, uses.by_authorization)
         )
-        return Uses(by_proof, by_authorization, found.reserved, found.reservations, found.settled, since)
+        return Uses(by_proof, by_authorization, uses.reserved, uses.reservations, uses.settled, since)
 
     def authorize(
         self,
@@ -210,12 +210,12 @@ class SqlStore:
 
         Raises `DatabaseError` if what is sold is gone: it must be read again, and asked for again.
         """
-        found = find_references(self._database, self.account.id, row)
-        is_payer_gone = remembers_payer and not found.has_payer
-        if found.has_price and not is_payer_gone:
+        references = find_references(self._database, self.account.id, row)
+        is_payer_gone = remembers_payer and not references.has_payer
+        if references.has_price and not is_payer_gone:
             return False
         self._shared.forget()
-        if not found.has_price:
+        if not references.has_price:
             raise DatabaseError(f"{self._database.name} is an older copy of itself: ask again")
         return True
 
@@ -328,10 +328,10 @@ class SqlStore:
         again = self._after(self._stamps.read_clock(), self._options.lease)
         with self._database.write() as connection:
             due = simulated.take_due(connection, self.account.id, moment, again)
-        found = [(self.find_transaction(one), at) for one, at in due.items()]
+        due_transactions = [(self.find_transaction(transaction_id), at) for transaction_id, at in due.items()]
         return [
             DueSettlement(stored, stored.plan, to_datetime(at))
-            for stored, at in found
+            for stored, at in due_transactions
             if stored is not None and stored.plan is not None
         ]
 
@@ -513,10 +513,10 @@ class SqlStore:
         self._stamps.remember(max(row["submitted_at"] or 0, row["finished_at"] or 0))
 
     def _read(self, transaction: Transaction) -> StoredTransaction:
-        found = self.find_transaction(transaction.id)
-        if found is None:
+        stored = self.find_transaction(transaction.id)
+        if stored is None:
             raise DatabaseError(f"{transaction.id} is gone: was the database replaced?")
-        return found
+        return stored
 
     def _own(self, transaction: Transaction) -> StoredTransaction:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)

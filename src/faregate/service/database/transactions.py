@@ -214,13 +214,13 @@ class StoredTransaction:
     @cached_property
     def _history(self) -> list[tuple[int, Status]]:
         row = self.row
-        known: list[tuple[int | None, Status]] = [
+        moments: list[tuple[int | None, Status]] = [
             (row["created_at"], "authorized"),
             (row["settling_at"], "settling"),
             (row["reconciling_at"], "reconciling"),
             (row["finished_at"], row["final_status"]),
         ]
-        return [(began, status) for began, status in known if began is not None]
+        return [(began, status) for began, status in moments if began is not None]
 
     @property
     def accepted(self) -> FailedCompleteRequest | SucceededCompleteRequest | None:
@@ -263,8 +263,8 @@ class StoredTransaction:
 
 def read_row(result: Any) -> dict[str, Any] | None:
     """Return the only row of the result, if there is one."""
-    found = result.mappings().one_or_none()
-    return None if found is None else dict(found)
+    row = result.mappings().one_or_none()
+    return None if row is None else dict(row)
 
 
 def hash_proof(header: str) -> bytes:

@@ -34,9 +34,15 @@ def find_missing_migrations(connection: Connection) -> tuple[str, ...]:
     """Return the numbers of the migrations that the database lacks, oldest first."""
     scripts = ScriptDirectory.from_config(_build_config())
     current = MigrationContext.configure(connection).get_current_revision()
-    known = [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    revisions = [script.revision for script in reversed(list(scripts.walk_revisions()))]
     # A database of a newer version lacks nothing: running processes stay ready while others are upgraded.
-    return tuple(known if current is None else known[known.index(current) + 1 :] if current in known else ())
+    return tuple(
+        revisions
+        if current is None
+        else revisions[revisions.index(current) + 1 :]
+        if current in revisions
+        else ()
+    )
 
 
 def is_new(connection: Connection) -> bool:
@@ -46,8 +52,8 @@ def is_new(connection: Connection) -> bool:
 
 def _check_known(connection: Connection, config: Config, name: str) -> None:
     current = MigrationContext.configure(connection).get_current_revision()
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if current is not None and current not in known:
+    revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if current is not None and current not in revisions:
         raise ConfigurationError(
             f"The database {name} has migration {current}, which this faregate does not know: use the newer "
             "faregate that wrote it."

@@ -123,8 +123,8 @@ class GasAccount:
 
     def is_any_successful(self, hashes: Iterable[str]) -> bool:
         """Return whether one of these transactions is in a block and did not revert."""
-        known = tuple(hashes)
-        return self._chain.ask(lambda node: any(_has_succeeded(node, each) for each in known))
+        sent = tuple(hashes)
+        return self._chain.ask(lambda node: any(_has_succeeded(node, each) for each in sent))
 
     def read_balance(self) -> GasBalance:
         """Return its ether, and whether that is below `alarm_balance`, or less than a transfer may take."""
@@ -155,19 +155,19 @@ class GasAccount:
 
         A call that the contract would refuse now, or that the account cannot pay for, is not signed.
         """
-        found = self._chain.ask(lambda node: self._ask_conditions(node, to, data))
-        if isinstance(found, TransferReverts):
-            return PaymentPostponed(found.describe())
-        gas, fees = limit_gas(found.gas, self._policy), choose_fees(found.market, self._policy)
+        conditions = self._chain.ask(lambda node: self._ask_conditions(node, to, data))
+        if isinstance(conditions, TransferReverts):
+            return PaymentPostponed(conditions.describe())
+        gas, fees = limit_gas(conditions.gas, self._policy), choose_fees(conditions.market, self._policy)
         if gas is None:
-            return PaymentPostponed(f"the transfer takes {found.gas} units of gas, more than max_gas")
+            return PaymentPostponed(f"the transfer takes {conditions.gas} units of gas, more than max_gas")
         if fees is None:
-            return PaymentPostponed(self._describe_fee(found.market.base_fee))
-        lack = self._describe_lack(found.balance, gas * fees.maximum + found.l1_fee)
+            return PaymentPostponed(self._describe_fee(conditions.market.base_fee))
+        lack = self._describe_lack(conditions.balance, gas * fees.maximum + conditions.l1_fee)
         if lack is not None:
             return PaymentPostponed(lack)
         # The books may be older than the chain: restored from a copy, or the account was used elsewhere.
-        nonce = max(gas_nonce or 0, found.next_nonce)
+        nonce = max(gas_nonce or 0, conditions.next_nonce)
         call = GasTransaction(self.chain, nonce, fees, gas, to.lower(), data)
         return sign_transaction(call, self._signer, at=self._now())
 

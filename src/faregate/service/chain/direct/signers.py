@@ -126,11 +126,11 @@ def _read_environment(name: str) -> str:
 
 def _call(name: str) -> RemoteSigner:
     try:
-        found = import_function(name)
+        imported = import_function(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"gas_key: {name} cannot be imported: {error}") from None
     try:
-        return RemoteSigner(found())
+        return RemoteSigner(imported())
     except Exception as error:
         failure = ConfigurationError(
             f"gas_key: {name} must be a function without arguments that returns an object with address "
