@@ -131,6 +131,15 @@ def test_a_prefix_in_any_script_is_sold_and_closed(serve: Serve, prefix: str) ->
         assert (site.ask(f"{prefix}/x").status_code, site.statuses) == (403, [])
 
 
+def test_a_project_does_not_start_with_two_offers_of_a_prefix_and_a_view(serve: Serve) -> None:
+    routes = [path("sold/two", SOLD(content))]
+    with (
+        pytest.raises(ConfigurationError, match="its path is sold as 'text_summary': no payer can buy it"),
+        serve(*routes, faregate={"OFFERS": {"/sold": "text_summary"}}),
+    ):
+        pass
+
+
 # What stands above a price
 
 
@@ -171,7 +180,7 @@ def test_a_class_and_a_method_with_two_prices_are_an_error() -> None:
     with override_settings(FAREGATE={"BASE_URL": "emulator:"}, ROOT_URLCONF=routes):
         inventory = list_routes()
     assert [row.access for row in inventory.routes] == ["refused"]
-    assert "nobody can buy" in inventory.problems[0]
+    assert "no payer can buy" in inventory.problems[0]
 
 
 # What a view leaves open

@@ -204,6 +204,21 @@ def test_two_offers_on_one_view_are_a_mistake(seller: Seller) -> None:
     assert is_sold(seller, "/paid")
 
 
+@pytest.mark.parametrize("place", ["/sold/two", "/sold/<name>"])
+def test_two_offers_of_a_prefix_and_a_view_are_an_error_before_a_payment_is_asked_for(place: str) -> None:
+    app = Flask("seller")
+    app.config["FAREGATE_OFFERS"] = {"/sold": "text_summary"}
+    seller = Seller(app)
+
+    @app.get(place)
+    @paywall.paid("daily_report")
+    def view(name: str = "") -> bytes:
+        return CONTENT
+
+    with pytest.raises(ConfigurationError, match="its path is sold as 'text_summary': no payer can buy it"):
+        seller.ask("/sold/two")
+
+
 # Blueprints
 
 

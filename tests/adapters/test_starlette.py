@@ -290,18 +290,51 @@ def test_router_and_app_wide_dependencies_sell_groups() -> None:
         assert buy(http, "/group/one").json() == CONTENT
 
 
-def test_the_same_offer_twice_is_one_payment_and_two_offers_are_an_error() -> None:
-    sold = faregate.fastapi.paid("daily_report")
-    other = faregate.fastapi.paid("text_summary")
+def test_the_same_offer_twice_is_one_payment() -> None:
     emulator = Emulator()
-    app = FastAPI(dependencies=[Depends(sold)])
+    app = FastAPI(dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
     app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall(emulator))
     app.add_api_route("/same", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
-    app.add_api_route("/two", lambda: CONTENT, dependencies=[Depends(other)])
     with calling(app) as http:
         assert buy(http, "/same").json() == CONTENT
-        assert buy(http, "/two").status_code == 500
-    assert len([call for call in emulator.calls() if call.path.endswith("/complete")]) == 2
+    assert len([call for call in emulator.calls() if call.path.endswith("/complete")]) == 1
+
+
+def make_page() -> Any:
+    """A function of its own for each route: one that is sold is never routed without its price."""
+
+    async def show(_request: Request) -> Response:
+        return PlainTextResponse(CONTENT)
+
+    return show
+
+
+def test_two_offers_of_an_application_and_a_route_fail_the_start() -> None:
+    app = FastAPI(dependencies=[Depends(faregate.fastapi.paid("daily_report"))])
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=a_paywall())
+    app.add_api_route("/two", lambda: CONTENT, dependencies=[Depends(faregate.fastapi.paid("text_summary"))])
+    with (
+        pytest.raises(ConfigurationError, match="'daily_report' and 'text_summary': no payer"),
+        TestClient(app),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("place", ["/sold", "/sold/two", "/sold/{name}"])
+def test_two_offers_of_a_prefix_and_a_route_fail_the_start(place: str) -> None:
+    layer = Middleware(PaywallMiddleware, paywall=a_paywall(), offers={"/sold": "daily_report"})
+    app = Starlette(routes=[Route(place, paid("text_summary")(make_page()))], middleware=[layer])
+    with pytest.raises(ConfigurationError, match="its path is sold as 'daily_report'"), TestClient(app):
+        pass
+
+
+def test_a_route_that_reaches_below_a_prefix_of_another_offer_is_sold_elsewhere() -> None:
+    """Below the prefix another route answers: the start does not fail."""
+    layer = Middleware(PaywallMiddleware, paywall=a_paywall(), offers={"/sold": "daily_report"})
+    routes = [Route("/sold", make_page()), Route("/{name}", paid("text_summary")(make_page()))]
+    with calling(Starlette(routes=routes, middleware=[layer])) as http:
+        assert buy(http, "/sold").text == CONTENT
+        assert buy(http, "/other").text == CONTENT
 
 
 def test_a_websocket_on_a_paid_handler_is_refused() -> None:

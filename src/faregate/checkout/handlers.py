@@ -78,6 +78,11 @@ def inspect_handler(
     added_offers = (offer for call in route_calls for offer in _list_marked(call) if offer not in offers)
     for offer in added_offers:
         mistake = _ADDED.format(name_handler(handler), offer.sells)
+    asked = _list_asked(handler, calls)
+    if len(asked) > 1:
+        mistake = _TWO_OFFERS.format(
+            name_handler(handler), " and ".join(repr(offer.sells) for offer in asked)
+        )
     for call in _find_unused(dependant, overrides):
         price = None if list(_list_marked(call)) else find_looked_up(call, _has_offer)
         if price is not None:
@@ -86,6 +91,14 @@ def inspect_handler(
     return Handler(tuple(offers), mistake)
 
 
+def _list_asked(handler: Any, calls: Iterable[Any]) -> list[Offer]:
+    """List the offers that every call of a handler asks for. A wrapper may hold others to choose from."""
+    prices = [part for part in walk_chain(handler) if is_price(part)]
+    found = (_get_offer(price, OFFER) for price in (*prices, *calls))
+    return list(dict.fromkeys(offer for offer in found if offer is not None))
+
+
+_TWO_OFFERS = "{} sells {}: no payer can buy it. Keep one offer, on the handler or on its group."
 _UNASKED = (
     "{} declares Depends(paid({!r})), and its route does not ask for it. Routes of FastAPI do (@app.get, "
     "add_api_route), for the parameters that they see: a decorator of the function needs functools.wraps, "

@@ -243,6 +243,7 @@ def _list_url_mistakes(resolver: URLResolver) -> Iterator[str]:
     for pattern in walk_patterns(resolver) if outside else ():
         yield from list_cache_mistakes(pattern.callback, outside)
     yield from list_prefix_cache_mistakes(resolver, rules)
+    yield from list_routes().mistakes
 
 
 def _make_checkout(request: HttpRequest) -> DjangoCheckout:

@@ -69,7 +69,7 @@ def _list_rows(view: Any, path: str) -> Iterator[RouteInfo]:
 
 def _two_offers(row: RouteInfo) -> str:
     return (
-        f"{row.path} sells {row.sells!r}, and a method of it something else: nobody can buy that. "
+        f"{row.path} sells {row.sells!r}, and a method of it something else: no payer can buy that. "
         "Put one offer on the class or on its methods."
     )
 

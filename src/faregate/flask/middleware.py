@@ -73,7 +73,10 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         if self.list_routes is None:
             super().expect_offers()
         else:
-            self.list_routes().expect_offers()
+            table = self.list_routes()
+            for mistake in table.mistakes:
+                raise ConfigurationError(mistake)
+            table.expect_offers()
 
     def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> Bypass | None:
         """Find what middleware between the paywall and the app answers in place of a paid view."""

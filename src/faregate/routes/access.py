@@ -27,14 +27,15 @@ def apply_path_rules(
 
     `root` is where the application behind the paywall is mounted.
     """
-    rows = [row for route in table.routes for row in _build_rows(route, rules, root, paywall)]
-    return RouteTable(
-        tuple(row for row, _ in rows),
-        (*table.unmatched, *_find_unmatched(table.routes, rules, root)),
-        (*table.faults, *(fault for _, fault in rows if fault)),
-        table.mistakes,
-        paywall,
-    )
+    rows, faults, mistakes = list[RouteInfo](), [*table.faults], [*table.mistakes]
+    for route in table.routes:
+        for row, fault in _build_rows(route, rules, root, paywall):
+            rows.append(row)
+            if fault:
+                # Another route may answer for the part of a pattern that is below a prefix.
+                (mistakes if row.path == route.path else faults).append(fault)
+    unmatched = (*table.unmatched, *_find_unmatched(table.routes, rules, root))
+    return RouteTable(tuple(rows), unmatched, tuple(faults), tuple(mistakes), paywall)
 
 
 def _build_rows(
@@ -81,13 +82,13 @@ def build_row(
 
 def describe_several_offers(row: RouteInfo, offers: Sequence[Offer]) -> str:
     named = " and ".join(repr(offer.sells) for offer in offers)
-    return f"{row.verbs} {row.place} sells {named}: nobody can buy it. Keep one offer."
+    return f"{row.verbs} {row.place} sells {named}: no payer can buy it. Keep one offer."
 
 
 def _describe_two_offers(route: RouteInfo, path_offer: Offer) -> str:
     return (
         f"{route.verbs} {route.place} sells {route.sells!r}, and its path is sold as {path_offer.sells!r}: "
-        "nobody can buy it. Put one offer on the handler or on its path."
+        "no payer can buy it. Put one offer on the handler or on its path."
     )
 
 

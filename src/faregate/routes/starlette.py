@@ -191,7 +191,7 @@ def _build_row(
     path: str, methods: tuple[str, ...], handler: Handler, route: Any, mount: MountPoint, faults: list[str]
 ) -> RouteInfo:
     row = build_row(path, methods, name_handler(route.endpoint), handler.offers, mount.host)
-    if len(handler.offers) > 1:
+    if len(handler.offers) > 1 and not handler.mistake:
         faults.append(describe_several_offers(row, handler.offers))
     is_refused = methods == WEBSOCKET and handler.offers
     return replace(
