@@ -261,6 +261,15 @@ def test_the_longest_prefix_names_the_offer() -> None:
     assert prices == [report, summary, report, report]
 
 
+def test_a_prefix_with_a_mount_path_is_sold_below_a_root_path_of_the_server() -> None:
+    """An application mounted at /sub gets both as its root path: /api of the server, and its own."""
+    app = seller(offers={"/sub/reports": "daily_report"})
+    assert ask(app, "/sub/reports/x", root_path="/sub")[0]["status"] == 402
+    assert ask(app, "/api/sub/reports/x", root_path="/api/sub")[0]["status"] == 402
+    assert ask(app, "/api/sub/open", root_path="/api/sub")[0]["status"] == 200
+    assert ask(app, "/api/sub/reports/x", root_path="/other")[0]["status"] == 200
+
+
 def test_the_longest_prefix_is_that_of_either_reading() -> None:
     app = seller(offers={"/b": "daily_report", "/api/b": "text_summary"})
     assert price(app, "/b/x", root_path="/api") == price(seller(offers={"/": "text_summary"}))

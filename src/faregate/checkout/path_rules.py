@@ -139,16 +139,17 @@ def _check_prefix(path: Any) -> str:
 
 
 def list_readings(path: str, root: str) -> tuple[str, ...]:
-    """List the path as routers may read it: whole, with the root path, and without it.
+    """List the path as routers may read it: whole, with the root path, and without it or its first parts.
 
     A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
     """
     if not root:
         return tuple(map(_normalize, _list_decodings(path)))
-    below = (path[len(root) :],) if path.startswith(root) else ()
-    return tuple(
-        _normalize(decoded) for whole in (path, root + path, *below) for decoded in _list_decodings(whole)
-    )
+    wholes = (path, root + path) if path.startswith(root) else (root + path,)
+    # A prefix may have the mount path, and no root path that a server puts in front of it.
+    ends = [place for place, char in enumerate(f"{root}/") if char == "/" and place]
+    readings = dict.fromkeys((path, root + path, *(whole[end:] for whole in wholes for end in ends)))
+    return tuple(_normalize(decoded) for reading in readings for decoded in _list_decodings(reading))
 
 
 def _list_decodings(path: str) -> tuple[str, ...]:
