@@ -38,7 +38,7 @@ from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.offers import OfferOptions, make_offer
+from faregate.offers import OfferOptions, make_offer, record_if_serving
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes
 from faregate.routes.unsold import note_price
@@ -108,11 +108,16 @@ class RequirePayment(Depends):
             written = repr(self)
             if isinstance(self.faregate_offer, OfferChoice):
                 written = "paid(choose, among=...)"
+            record_if_serving(self.faregate_offer)  # what calls it may catch the error
             raise ConfigurationError(
                 f"{written} is a dependency, not a decorator: write @app.get(..., "
                 f"dependencies=[Depends({written})]), or use the paid of faregate.starlette."
             )
-        return self.__wrapped__(*args, **kwargs)
+        try:
+            return self.__wrapped__(*args, **kwargs)
+        except TypeError:
+            record_if_serving(self.faregate_offer)
+            raise
 
     def __repr__(self) -> str:
         return f"paid({self.faregate_offer.sells!r})"

@@ -51,7 +51,7 @@ def offer(
     `sells` is an integration key or an `acr_` revision id. Or it is a function that gets the request and
     returns one of the names in `among`; the options are those of each offer that `among` only names.
     """
-    return _record_if_serving(build_offer(sells, among, **options))
+    return record_if_serving(build_offer(sells, among, **options))
 
 
 def make_offer(sells: object, among: object, options: OfferOptions, message: str) -> Offer:
@@ -70,10 +70,11 @@ def make_offer(sells: object, among: object, options: OfferOptions, message: str
         raise ConfigurationError(message)
     if callable(sells) and among is None:
         raise ConfigurationError(f"{message} {CHOICE}")
-    return _record_if_serving(build_offer(sells, among, **options))
+    return record_if_serving(build_offer(sells, among, **options))
 
 
-def _record_if_serving(offer: Offer) -> Offer:
+def record_if_serving(offer: Offer) -> Offer:
+    """Note an offer that sells nothing, if a request is being served: its answer is withheld."""
     offers_made = OFFERS_MADE.get()
     if offers_made is not None and not _is_importing():
         offers_made.append(offer)

@@ -2,6 +2,7 @@
 # ruff: noqa: B008 - FastAPI's prices are defaults of parameters
 
 import asyncio
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -294,6 +295,51 @@ def test_a_forgotten_await_gives_nothing_away(forget: Asking, kind: Any) -> None
     trial = run_trial(answer_after(forget, kind))
     figures.count("prices that are not awaited", trial.leaks, max(trial.tries, 1))
     assert (trial.leaks, trial.outcome, BEFORE in trial.said) == ([], REQUEST, True), trial
+
+
+def without_the_response(sold: RequirePayment) -> Any:
+    async def ask(request: Request) -> None:
+        with contextlib.suppress(Exception):
+            await sold(request)
+
+    return ask
+
+
+def without_arguments(sold: RequirePayment) -> Any:
+    async def ask() -> None:
+        with contextlib.suppress(Exception):
+            await sold()
+
+    return ask
+
+
+def in_a_thread(sold: RequirePayment) -> Any:
+    def ask(request: Request) -> None:
+        with contextlib.suppress(Exception):
+            sold(request)
+
+    return ask
+
+
+def with_all_arguments(sold: RequirePayment) -> Any:
+    async def ask(request: Request, response: Response) -> None:
+        with contextlib.suppress(Exception):
+            await sold(request, response)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("write", "status"),
+    [(without_the_response, 502), (without_arguments, 502), (in_a_thread, 502), (with_all_arguments, 402)],
+)
+def test_a_dependency_that_catches_what_a_price_raises_gives_nothing_away(write: Any, status: int) -> None:
+    app = FastAPI(openapi_url=None)
+    app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    app.add_api_route("/report", lambda: "content", dependencies=[Depends(write(price()))])
+    with TestClient(app, raise_server_exceptions=False) as client:
+        answer = client.get("/report")
+    assert (answer.status_code, "content" in answer.text) == (status, False)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
