@@ -315,6 +315,8 @@ MUTANTS = (
            "        elif (self.checkout.state is not State.DECIDED and not self._may_pass(message)) or", ADAPTER_TESTS),
     Mutant("options-runs-the-work", CHECKOUT, 'if incoming.request.method == "OPTIONS" and self.state is not State.DECIDED:', "if False:", ADAPTER_TESTS),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
+    Mutant("second-call-for-a-prefix", CHECKOUT, "        if self.is_prefix_called:\n", "        if False:\n", ("tests/adapters/test_one_call.py",)),
+    Mutant("prefix-below-a-root-path", PATH_RULES, "for end in ends)", "for end in ends[-1:])", ("tests/adapters/test_prefixes.py",)),
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("cookies-of-the-unsold", RESPONSES, "kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
            "kept = _filter_headers(response.headers)", STATE),
