@@ -131,7 +131,7 @@ class RequirePayment(Depends):
 
 class _Scheme(SecurityBase):
     """Declares itself as a security scheme because that costs a request nothing; the paywall turns
-    the declaration into what it is, a header parameter with the answers a payer gets (`middleware.openapi`).
+    the declaration into what it is, a header parameter with the answers a payer gets (`checkout.openapi`).
     """
 
     def __init__(self, sold: Offer) -> None:

@@ -167,7 +167,7 @@ class PaywallMiddleware(ASGIMiddleware):
 
 
 def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -> None:
-    """Add payments (`middleware.openapi`) to `app.openapi()`, and to that of every application below it.
+    """Add payments (`checkout.openapi`) to `app.openapi()`, and to that of every application below it.
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. The service is not called. Raises

@@ -1,7 +1,7 @@
 """The interface of a store: what the rules read and write. Each method is one short transaction.
 
 A method never calls the network. Stamps never decrease, and come after every moment for which a list was
-answered (`service/clock.py`), so that such a list never changes.
+answered (`rules/clock.py`), so that such a list never changes.
 """
 
 from collections.abc import Callable, Sequence

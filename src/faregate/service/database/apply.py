@@ -1,6 +1,6 @@
 """Apply an account file: make the catalog in the database what the file says.
 
-The file is that of the emulator (`service/config.py`); its keys are not applied. Applying a file twice
+The file is that of the emulator (`rules/config.py`); its keys are not applied. Applying a file twice
 changes nothing the second time. What was published is never edited: another price or contract is a new
 revision, another name or description a new version of the resource.
 """
