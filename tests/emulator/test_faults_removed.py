@@ -102,4 +102,4 @@ def test_a_fault_strikes_where_it_should(fault: Fault) -> None:
     scenario(here, 1, times=3)
     [hit] = [call for call in here.emulator.calls() if call.fault is not None]
     assert hit.fault == f"{fault.kind}-1"
-    assert hit.facts.operation == fault.operation
+    assert hit.info.operation == fault.operation

@@ -94,7 +94,7 @@ def test_a_good_seller_can_be_listed(shop: Shop, url: str) -> None:
         (Response(502), "see the log"),
         (Response(429), "it does not ask for a payment"),
         (NoAnswer("GET /report: no answer: refused"), "no answer: refused"),
-        (ask_payment(""), "without one PAYMENT-REQUIRED"),
+        (ask_payment(""), "without exactly one PAYMENT-REQUIRED"),
         (ask_payment("no base64"), "no JSON of x402 version 2"),
         (ask_payment(encode_header([1])), "no JSON of x402 version 2"),
         (ask_payment(encode_header({"x402Version": 1})), "no JSON of x402 version 2"),

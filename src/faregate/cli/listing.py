@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faregate.cli.terminal import (
-    Cell,
+    Column,
     Progress,
     format_columns,
     is_stdout_terminal,
@@ -89,13 +89,13 @@ def run_transactions(
 
 
 _TRANSACTION_TABLE: Final = (
-    Cell("TRANSACTION"),
-    Cell("STATUS"),
-    Cell("SETTLED", align_right=True),
-    Cell("CREATED (UTC)", 1),
-    Cell("RESOURCE", 2),
-    Cell("PAYER", 3),
-    Cell("AUTHORIZED", 4, align_right=True),
+    Column("TRANSACTION"),
+    Column("STATUS"),
+    Column("SETTLED", align_right=True),
+    Column("CREATED (UTC)", 1),
+    Column("RESOURCE", 2),
+    Column("PAYER", 3),
+    Column("AUTHORIZED", 4, align_right=True),
 )
 
 
@@ -117,10 +117,10 @@ def run_payers(
     choice = _Output(**output)
     listing = list_payers(client, choice.build_query(order, as_of))
     table = (
-        Cell("PAYER"),
-        Cell("IDENTIFIER"),
-        Cell("LAST TRANSACTION (UTC)", 1),
-        Cell("FIRST SEEN (UTC)", 2),
+        Column("PAYER"),
+        Column("IDENTIFIER"),
+        Column("LAST TRANSACTION (UTC)", 1),
+        Column("FIRST SEEN (UTC)", 2),
     )
     return choice.print(echo, "payers", listing, PAYER, table, _describe_payer)
 
@@ -142,11 +142,11 @@ def run_resources(
     choice = _Output(**output)
     listing = list_resources(client, choice.build_query(order, as_of), archived=archived)
     table = (
-        Cell("RESOURCE"),
-        Cell("NAME"),
-        Cell("PRICE", align_right=True),
-        Cell("UPDATED (UTC)", 2),
-        Cell("DESCRIPTION", 1),
+        Column("RESOURCE"),
+        Column("NAME"),
+        Column("PRICE", align_right=True),
+        Column("UPDATED (UTC)", 2),
+        Column("DESCRIPTION", 1),
     )
     return choice.print(echo, "resources", listing, RESOURCE, table, _describe_resource)
 
@@ -170,11 +170,11 @@ def run_contracts(client: MerchantClient, echo: Echo, *, python: bool, **output:
     revisions = list_revisions(client)
     rows = (build_contract_row(revision, read_price(client, revision)) for revision in revisions)
     table = (
-        Cell("KEY"),
-        Cell("REVISION"),
-        Cell("PRICE", align_right=True),
-        Cell("VALUES (* REQUIRED)", 1),
-        Cell("RESOURCE", 2),
+        Column("KEY"),
+        Column("REVISION"),
+        Column("PRICE", align_right=True),
+        Column("VALUES (* REQUIRED)", 1),
+        Column("RESOURCE", 2),
     )
     return choice.print(
         echo, "contracts", SnapshotRows(rows, None, len(revisions)), CONTRACT, table, _describe_contract
@@ -223,7 +223,7 @@ class _Output:
         noun: str,
         listing: SnapshotRows,
         columns: Sequence[ReportColumn],
-        table: Sequence[Cell],
+        table: Sequence[Column],
         describe: Describe,
     ) -> int:
         """Print or write the rows and return the status."""
@@ -238,7 +238,7 @@ class _Output:
         return 0
 
     def _print_table(
-        self, echo: Echo, noun: str, listing: SnapshotRows, table: Sequence[Cell], describe: Describe
+        self, echo: Echo, noun: str, listing: SnapshotRows, table: Sequence[Column], describe: Describe
     ) -> None:
         rows = list[tuple[str, ...]]()
         with Progress(noun, listing.count) as progress:

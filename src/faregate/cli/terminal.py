@@ -25,7 +25,7 @@ _SHOW_EVERY: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Column:
     """A column of a table. `rank` 0 is always shown; in a narrow terminal the highest rank goes first."""
 
     head: str
@@ -73,32 +73,34 @@ def format_table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str
     )
 
 
-def format_columns(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
+def format_columns(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> str:
     """Format a table to fit the terminal where possible: with rich if it is installed, else plain."""
     rows = [[clean(text) for text in row] for row in rows]
-    chosen = _choose_columns(rows, cells, get_width())
-    heads = [cells[index] for index in chosen]
+    chosen = _choose_columns(rows, columns, get_width())
+    heads = [columns[index] for index in chosen]
     body = [[row[index] for index in chosen] for row in rows]
-    return _format_rich(body, heads) or format_table(body, [cell.head for cell in heads])
+    return _format_rich(body, heads) or format_table(body, [column.head for column in heads])
 
 
-def _choose_columns(rows: Sequence[Sequence[str]], cells: Sequence[Cell], width: int) -> list[int]:
+def _choose_columns(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int) -> list[int]:
     """Choose the columns that fit, by index. An empty column with a rank is left out."""
-    widths = [max(len(cell.head), *(len(row[index]) for row in rows)) for index, cell in enumerate(cells)]
+    widths = [
+        max(len(column.head), *(len(row[index]) for row in rows)) for index, column in enumerate(columns)
+    ]
     chosen = [
         index
-        for index, cell in enumerate(cells)
-        if not cell.rank or any(row[index] not in ("", "-") for row in rows)
+        for index, column in enumerate(columns)
+        if not column.rank or any(row[index] not in ("", "-") for row in rows)
     ]
     while sum(widths[index] + _GAP for index in chosen) - _GAP > width:
-        last = max(chosen, key=lambda index: (cells[index].rank, index))
-        if not cells[last].rank:
+        last = max(chosen, key=lambda index: (columns[index].rank, index))
+        if not columns[last].rank:
             break
         chosen.remove(last)
     return chosen
 
 
-def _format_rich(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
+def _format_rich(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> str:
     """Format a table with rich. Returns an empty string without rich or without colours."""
     if not has_colours():
         return ""
@@ -109,8 +111,8 @@ def _format_rich(rows: Sequence[Sequence[str]], cells: Sequence[Cell]) -> str:
     except ImportError:
         return ""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for cell in cells:
-        table.add_column(cell.head, justify="right" if cell.align_right else "left", no_wrap=True)
+    for column in columns:
+        table.add_column(column.head, justify="right" if column.align_right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
     # Wide enough for every column that was chosen: an id that is cut short cannot be copied.

@@ -25,7 +25,7 @@ from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment
 from faregate.x402.tokens import Environment
 
-_request: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
+_ACCESS_REQUEST: Final[TypeAdapter[AccessRequest]] = TypeAdapter(AccessRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,56 +56,56 @@ def describe_call(service: Service, request: WireRequest) -> CallInfo:
         return CallInfo()
     call = ParsedRequest(identifier, query, request.headers, request.body or b"")
     payment = _parse_proof(call)
-    facts = CallInfo(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
+    info = CallInfo(route.operation, payer=None if payment is None else to_checksum_address(payment.payer))
     try:
         key = service.find_key(read_bearer(request.headers))
     except HttpError:
-        return facts
-    facts = replace(facts, key=key.key, environment=key.environment)
-    return _add_records(facts, service.environments[key.environment], call, payment)
+        return info
+    info = replace(info, key=key.key, environment=key.environment)
+    return _add_records(info, service.environments[key.environment], call, payment)
 
 
 def _add_records(
-    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
+    info: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
-    match facts.operation:
+    match info.operation:
         case "access":
-            return _describe_access(facts, store, call, payment)
+            return _describe_access(info, store, call, payment)
         case "complete" | "transaction":
-            return _describe_transaction(facts, store, call.identifier)
+            return _describe_transaction(info, store, call.identifier)
         case "execution":
-            return _describe_execution(facts, store, call.identifier)
+            return _describe_execution(info, store, call.identifier)
         case _:
-            return facts
+            return info
 
 
 def _describe_access(
-    facts: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
+    info: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
     try:
-        revision_id = call.body_as(_request).revision_id
+        revision_id = call.body_as(_ACCESS_REQUEST).revision_id
     except HttpError:
-        return facts
+        return info
     published = store.catalog.find_revision(revision_id)
     if published is None:
-        return facts
+        return info
     listing, revision = published
     used = None if payment is None else store.find_by_authorization(revision.token, payment)
-    return replace(facts, resource=listing.resource.key, transaction=None if used is None else used.id)
+    return replace(info, resource=listing.resource.key, transaction=None if used is None else used.id)
 
 
-def _describe_transaction(facts: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+def _describe_transaction(info: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
     record = store.transactions.get(identifier)
     if record is None:
-        return replace(facts, transaction=identifier)
+        return replace(info, transaction=identifier)
     resource = record.context.listing.resource.key
-    return replace(facts, resource=resource, payer=record.payer.identifier, transaction=identifier)
+    return replace(info, resource=resource, payer=record.payer.identifier, transaction=identifier)
 
 
-def _describe_execution(facts: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+def _describe_execution(info: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
     execution = store.executions.get(identifier)
     published = None if execution is None else store.catalog.find_revision(execution.revision_id)
-    return facts if published is None else replace(facts, resource=published[0].resource.key)
+    return info if published is None else replace(info, resource=published[0].resource.key)
 
 
 def _parse_proof(call: ParsedRequest) -> SignedPayment | None:
@@ -125,7 +125,7 @@ class RecordedCall:
     id.
 
     `undone` is true if the state was restored to a moment before the call: its ids may have been given out
-    again. `facts` are computed when they are first read: the transaction of an access exists only after it.
+    again. `info` is computed when it is first read: the transaction of an access exists only after the call.
     """
 
     number: int
@@ -135,7 +135,7 @@ class RecordedCall:
     delivery: Delivery | None = None
     fault: str | None = None
     undone: bool = False
-    _facts: CallInfo | None = field(default=None, init=False)
+    _info: CallInfo | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         """Show the call in a failing test, without key and proof."""
@@ -155,32 +155,32 @@ class RecordedCall:
         )
 
     @property
-    def facts(self) -> CallInfo:
-        if self._facts is None:
-            self._facts = describe_call(self.service, self.request)
-        return self._facts
+    def info(self) -> CallInfo:
+        if self._info is None:
+            self._info = describe_call(self.service, self.request)
+        return self._info
 
     @property
     def operation(self) -> str | None:
-        return self.facts.operation
+        return self.info.operation
 
     @property
     def environment(self) -> Environment | None:
-        return self.facts.environment
+        return self.info.environment
 
     @property
     def resource(self) -> str | None:
         """The integration key."""
-        return self.facts.resource
+        return self.info.resource
 
     @property
     def payer(self) -> str | None:
         """The checksum address of the payer."""
-        return self.facts.payer
+        return self.info.payer
 
     @property
     def transaction(self) -> str | None:
-        return self.facts.transaction
+        return self.info.transaction
 
     @property
     def proof(self) -> dict[str, Any] | None:
@@ -244,7 +244,7 @@ class CallLog:
         count, undone = mark
         self._undone = (*undone, range(count + 1, self.count + 1))
         for call in self._calls:
-            call.undone = any(call.number in gone for gone in self._undone)
+            call.undone = any(call.number in numbers for numbers in self._undone)
 
 
 def decode_header(headers: Headers, name: str) -> dict[str, Any] | None:

@@ -25,8 +25,8 @@ Operations = dict[tuple[str, str], Mapping[str, Any]]
 """The operations of a document by method and path."""
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_MOST_CHECKED: Final = 20
-_MOST_HEADER: Final = 3_700
+_MAX_CHECKED: Final = 20
+_MAX_HEADER: Final = 3_700
 """Characters of an instructions header with which a 402 passes nginx as it is installed."""
 _SECONDS: Final = 10.0
 _TERMS: Final = ("scheme", "network", "amount", "asset", "payTo")
@@ -42,7 +42,7 @@ _REASONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OutsideReport:
-    """What was tried: the requests that are sold, what keeps them from being listed, and what is no error."""
+    """The requests that were found sold, the faults that keep them from being listed, and notes."""
 
     sold: list[str] = field(default_factory=list[str])
     faults: list[str] = field(default_factory=list[str])
@@ -81,9 +81,9 @@ def check_url(url: str, send: Send = send_request) -> OutsideReport:
     report.faults.extend(_check_address(origin))
     operations = _read_operations(origin, send, report)
     requests = _list_requests(origin, parts.path, operations, send)
-    if len(requests) > _MOST_CHECKED:
-        report.notes.append(f"Of {len(requests)} requests, the first {_MOST_CHECKED} were tried.")
-    for method, path in requests[:_MOST_CHECKED]:
+    if len(requests) > _MAX_CHECKED:
+        report.notes.append(f"Of {len(requests)} requests, the first {_MAX_CHECKED} were tried.")
+    for method, path in requests[:_MAX_CHECKED]:
         _check_request(method, path, origin, operations, send, report)
     if not requests:
         report.faults.append(f"Nothing for sale was found at {url}: name the URL of something that is sold.")
@@ -200,13 +200,13 @@ def _check_instructions(
     name: str, method: str, url: str, header: str | None, report: OutsideReport
 ) -> Iterator[str]:
     if header is None:
-        yield f"{name} has a 402 without one PAYMENT-REQUIRED header."
+        yield f"{name} has a 402 without exactly one PAYMENT-REQUIRED header."
         return
     required = _decode(header)
     if required.get("x402Version") != 2:
-        yield f"{name} has a PAYMENT-REQUIRED that is no JSON of x402 version 2 in base64."
+        yield f"{name} has a PAYMENT-REQUIRED that is not base64 of JSON of x402 version 2."
         return
-    if len(header) > _MOST_HEADER:
+    if len(header) > _MAX_HEADER:
         report.notes.append(
             f"{name} has a PAYMENT-REQUIRED of {len(header)} characters: nginx reads 4096 bytes of headers, "
             "unless proxy_buffer_size is higher."

@@ -36,7 +36,7 @@ from faregate.service.payment_chain import PaymentChain
 
 _BATCH: Final = 2_000
 """Payments of one account that are checked in one go."""
-_MOST_DUE: Final = 100
+_MAX_DUE: Final = 100
 _SECOND: Final = 1_000_000
 _LATE_STAMPS: Final = 60 * _SECOND
 """What succeeded so recently is listed once more: other processes may still stamp payments earlier."""
@@ -66,7 +66,7 @@ class FinalityWatch:
     def send_again(self) -> None:
         """Make an attempt for each loose payment that is due."""
         now = self.stamps.read_clock()
-        due_payments = finality.find_due(self.database, now, _MOST_DUE)
+        due_payments = finality.find_due(self.database, now, _MAX_DUE)
         due = [entry for entry in due_payments if entry[0] in self.chain.stores]
         if due:
             # An authorization is valid for a minute or so, and one attempt may take some seconds.

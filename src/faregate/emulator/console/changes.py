@@ -118,31 +118,31 @@ class CallGroups:
             return True
         for call in islice(dropwhile(lambda call: call.number <= self._last_number, log), CALLS_PER_READ):
             self._last_number = call.number
-            if (call.facts.environment or "test") == self._environment:
+            if (call.info.environment or "test") == self._environment:
                 self._new.append(call)
-                self._assign(call, call.facts)
+                self._assign(call, call.info)
         return self._last_number == log.count
 
     def pop_new(self) -> tuple[list[Json], set[str]]:
         """Return the calls since the last time, formatted, and the transactions they belong to."""
-        calls, touched = [views.format_call(call, call.facts) for call in self._new], self._touched
+        calls, touched = [views.format_call(call, call.info) for call in self._new], self._touched
         self._new.clear()
         self._touched = set()
         return calls, touched
 
-    def _assign(self, call: RecordedCall, facts: CallInfo) -> None:
+    def _assign(self, call: RecordedCall, info: CallInfo) -> None:
         # Undone by a restore: its transaction does not exist any more.
         if call.undone:
             return
-        if facts.operation == "access" and call.status == 402 and not _has_proof(call):
+        if info.operation == "access" and call.status == 402 and not _has_proof(call):
             self._unpaid.append(call)
-        if facts.transaction is None:
+        if info.transaction is None:
             return
-        if facts.operation == "access" and facts.transaction not in self._calls:
-            self._assign_challenge(call, facts.transaction)
-        group = self._calls.setdefault(facts.transaction, deque(maxlen=MAX_CALLS_PER_GROUP))
+        if info.operation == "access" and info.transaction not in self._calls:
+            self._assign_challenge(call, info.transaction)
+        group = self._calls.setdefault(info.transaction, deque(maxlen=MAX_CALLS_PER_GROUP))
         group.append((call.number, call.fault))
-        self._touched.add(facts.transaction)
+        self._touched.add(info.transaction)
         while len(self._calls) > MAX_GROUPS:
             oldest = next(iter(self._calls))
             del self._calls[oldest]

@@ -71,7 +71,7 @@ def format_transaction(
     }
 
 
-def format_call(record: RecordedCall, facts: CallInfo) -> Json:
+def format_call(record: RecordedCall, info: CallInfo) -> Json:
     response, delivery = record.response, record.delivery
     headers = response.headers if response else ()
     return {
@@ -79,10 +79,10 @@ def format_call(record: RecordedCall, facts: CallInfo) -> Json:
         "at": _format_moment(record.at),
         "method": record.method,
         "path": record.request.path[:_MAX_PATH],
-        "operation": facts.operation,
-        "resource": facts.resource,
-        "payer": facts.payer,
-        "transaction": facts.transaction,
+        "operation": info.operation,
+        "resource": info.resource,
+        "payer": info.payer,
+        "transaction": info.transaction,
         "body": (record.request.body or b"")[:_MAX_BODY].decode(errors="replace"),
         "status": record.status,
         "fault": record.fault,

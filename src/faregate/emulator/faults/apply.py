@@ -71,10 +71,10 @@ def remove_challenges(response: Response) -> Response:
     return replace(response, headers=tuple(headers))
 
 
-def build_error(fault: Fault, facts: CallInfo) -> Response:
+def build_error(fault: Fault, info: CallInfo) -> Response:
     """Build the error with the fault's status, and with the code that the operation has for it."""
     status = fault.status or 500
-    documented = _NOT_FOUND.get(facts.operation or "") if status == 404 else _BY_STATUS.get(status)
+    documented = _NOT_FOUND.get(info.operation or "") if status == 404 else _BY_STATUS.get(status)
     other = INTERNAL_ERROR if status >= 500 else INVALID
     problem = documented or replace(other, status=status)
     headers = () if fault.retry_after is None else (("Retry-After", str(fault.retry_after)),)
@@ -92,7 +92,7 @@ def deliver_with_faults(
     A fault without effect, such as leaving out a header that is not there, does not count.
     """
     call = _FaultedCall(service, request, describe_call(service, request))
-    rule = faults.first(call.facts, call.fits)
+    rule = faults.first(call.info, call.fits)
     if rule is None:
         return Delivery(service.respond(request)), None
     response = service.respond(request) if _reaches_service(rule.fault) else NO_RESPONSE
@@ -113,15 +113,15 @@ def _reaches_service(fault: Fault) -> bool:
 class _FaultedCall:
     service: Service
     request: WireRequest
-    facts: CallInfo
+    info: CallInfo
 
     def fits(self, fault: Fault) -> bool:
         """Whether this kind of fault can affect the call."""
         match fault.kind:
             case "stale-read":
-                return _is_read(self.facts)
+                return _is_read(self.info)
             case "predictable-instructions":
-                return self.facts.operation == "access"
+                return self.info.operation == "access"
             case "second-402":
                 return self._is_paid()
             case "refused-repeat":
@@ -136,7 +136,7 @@ class _FaultedCall:
     def _instead(self, fault: Fault, response: Response) -> Response:
         match fault.kind:
             case "status" | "refused-repeat":
-                return build_error(fault, self.facts)
+                return build_error(fault, self.info)
             case "second-402":
                 return self._asking_again()
             case "garbage":
@@ -148,7 +148,7 @@ class _FaultedCall:
             case "changed-body":
                 return replace_fields(response, fault.fields or {})
             case "stale-read":
-                return _build_stale_response(self.service, self.facts, self.request, response, fault.seconds)
+                return _build_stale_response(self.service, self.info, self.request, response, fault.seconds)
             case "predictable-instructions":
                 return remove_challenges(response)
             case _:
@@ -156,56 +156,56 @@ class _FaultedCall:
 
     def _is_paid(self) -> bool:
         """Whether it carries a payment for something that is not free."""
-        if self.facts.operation == "complete":
+        if self.info.operation == "complete":
             return self._record() is not None
-        if self.facts.operation != "access" or self.facts.environment is None or self.facts.payer is None:
+        if self.info.operation != "access" or self.info.environment is None or self.info.payer is None:
             return False
-        listing = self.service.environments[self.facts.environment].catalog.listings.get(
-            self.facts.resource or ""
+        listing = self.service.environments[self.info.environment].catalog.listings.get(
+            self.info.resource or ""
         )
         return listing is not None and listing.require_payment
 
     def _is_repeated(self) -> bool:
         record = self._record()
-        return self.facts.operation == "complete" and record is not None and record.accepted is not None
+        return self.info.operation == "complete" and record is not None and record.accepted is not None
 
     def _asking_again(self) -> Response:
         record = self._record()
-        if record is None or self.facts.operation == "access":
+        if record is None or self.info.operation == "access":
             # The service itself asks for payment again, as it would without the proof.
             unpaid = remove_header(self.request.headers, PROOF_HEADER)
             return self.service.respond(replace(self.request, headers=unpaid))
-        challenge = self.service.environments[self.facts.environment or "test"].challenge()
+        challenge = self.service.environments[self.info.environment or "test"].challenge()
         instructions = build_payment_required(
             record.context.terms, record.context.request.resource, MESSAGE, challenge
         )
         return HttpError(PAYMENT_REQUIRED, MESSAGE, (("PAYMENT-REQUIRED", instructions),)).response()
 
     def _record(self) -> TransactionRecord | None:
-        if self.facts.environment is None or self.facts.transaction is None:
+        if self.info.environment is None or self.info.transaction is None:
             return None
-        return self.service.environments[self.facts.environment].transactions.get(self.facts.transaction)
+        return self.service.environments[self.info.environment].transactions.get(self.info.transaction)
 
 
-def _is_read(facts: CallInfo) -> bool:
+def _is_read(info: CallInfo) -> bool:
     """Whether the operation can be answered by a replica."""
-    return facts.environment is not None and facts.operation in ("transaction", *_LISTS)
+    return info.environment is not None and info.operation in ("transaction", *_LISTS)
 
 
 def _build_stale_response(
-    service: Service, facts: CallInfo, request: WireRequest, now: Response, seconds: float | None
+    service: Service, info: CallInfo, request: WireRequest, now: Response, seconds: float | None
 ) -> Response:
     """Build the answer of a replica that lags behind by `seconds`, or by the last change.
 
     A transaction that the replica does not know yet is 404, and a list is as of the earlier moment. A
     response other than 200 stays as it is, and so does a list with an `as_of` of its own.
     """
-    if now.status != 200 or facts.environment is None:
+    if now.status != 200 or info.environment is None:
         return now
-    store = service.environments[facts.environment]
+    store = service.environments[info.environment]
     then = None if seconds is None else store.clock.now() - timedelta(seconds=seconds)
-    if facts.operation == "transaction":
-        return _build_earlier_transaction(store.transactions[facts.transaction or ""], then)
+    if info.operation == "transaction":
+        return _build_earlier_transaction(store.transactions[info.transaction or ""], then)
     moment = then or _find_last_change(store.transactions.values())
     earlier = now if moment is None else service.respond(_add_as_of(request, moment))
     return earlier if earlier.status == 200 else now

@@ -155,10 +155,10 @@ class Fault(FrozenModel):
             raise ValueError("refused-repeat takes the status 409 or 404")
         return self
 
-    def matches(self, facts: CallInfo) -> bool:
+    def matches(self, info: CallInfo) -> bool:
         """Whether this call is one that the fault affects."""
         return all(
-            _is_equal(wanted, getattr(facts, name))
+            _is_equal(wanted, getattr(info, name))
             for name in _MATCH_FIELDS
             if (wanted := getattr(self, name)) is not None
         )

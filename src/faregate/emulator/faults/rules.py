@@ -126,10 +126,10 @@ class Faults:
         faults = tuple(rule.fault for rule in self.rules)
         return next((name for name, those in MODES.items() if those == faults), None)
 
-    def first(self, facts: CallInfo, fits: Callable[[Fault], bool]) -> Rule | None:
+    def first(self, info: CallInfo, fits: Callable[[Fault], bool]) -> Rule | None:
         """Find the rule that applies to this call. `fits` says whether a fault can affect it."""
         for rule in self.rules:
-            if rule.fault.matches(facts) and fits(rule.fault):
+            if rule.fault.matches(info) and fits(rule.fault):
                 # Not under our lock: calls come one at a time, under that of the emulator.
                 rule.seen += 1
                 if rule.is_drawn():
