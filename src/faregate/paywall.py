@@ -58,12 +58,12 @@ MakeJournal = Callable[[JournalContext], Journal]
 class Paywall:
     """One seller's paywall. Starts nothing and connects to nothing before the first paid request.
 
-    Arguments are those of `faregate.settings.Arguments`; `journal` is named as in `FAREGATE_JOURNAL`, or
-    is a `Journal` object, or makes one of a `JournalContext`. One paywall serves any number of threads
-    and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
-    `payment_page` makes the page that people get with a 402, `payment_body` the JSON body that programs get
-    (docs/payment-page.md). Adapters that read the settings of a framework give `name_setting`, which makes
-    `FAREGATE['PUBLIC_URL']` of `public_url`: messages name a setting as the seller wrote it.
+    The arguments are those of `faregate.settings.Arguments`. `journal` is a name as in `FAREGATE_JOURNAL`,
+    a `Journal`, or a function that makes a `Journal` from a `JournalContext`. One paywall serves any number
+    of threads and event loops. `on_event` is called with every event (`faregate.events`); it must not block.
+    `payment_page` makes the HTML page of a 402, `payment_body` its JSON body (docs/payment-page.md). Adapters
+    that read a framework's settings pass `name_setting`, which turns `public_url` into
+    `FAREGATE['PUBLIC_URL']`: messages name a setting as the seller wrote it.
     Raises `ConfigurationError`.
     """
 
@@ -193,12 +193,13 @@ class Paywall:
         find_operation: FindOperation | None = None,
         has_payer_left: HasPayerLeft | None = None,
     ) -> PaidRequest:
-        """Build the request on a paid handler that the flow serves.
+        """Build the paid request that the flow serves.
 
         `resource_url` is one of `resource_urls`. `find_route` is called only if a listener is set.
-        `prefix_host` is the Host header, or empty, where a path prefix is sold; None where the handler is.
-        `settle_wait` is for how long the adapter can wait for a payment to settle, in a request that began at
-        `request_start`. `find_operation` is called only if the seller asks to be listed, for a 402.
+        `prefix_host` is the Host header, or empty, if a path prefix is sold; None if a handler is sold.
+        `settle_wait` is how many seconds the adapter can wait for a payment to settle, in a request that
+        began at `request_start`. `find_operation` is called only for the 402 of a seller who asks to be
+        listed.
         """
         settings = self.settings
         is_observed = self._events.is_listening()
@@ -247,7 +248,7 @@ class Paywall:
         try:
             return present(answer, terms, accept, None, None)
         except Exception as error:
-            # An upgrade of this package replaces the templates of processes that go on.
+            # An upgrade of this package replaces templates while older processes still run.
             log("sale", logging.ERROR, "the page for people failed, and the JSON is sent", error=error)
             return answer
 

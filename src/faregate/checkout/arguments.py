@@ -17,7 +17,7 @@ from faregate.settings import Arguments
 
 
 def choose_paywall(owner: str, paywall: Any, arguments: Arguments) -> Paywall:
-    """The paywall that `owner` was given, or one of the arguments. Raises `ConfigurationError`."""
+    """Return `paywall`, or make one of the arguments. `owner` names the caller in a `ConfigurationError`."""
     if paywall is None:
         return Paywall(**arguments)
     if not isinstance(paywall, Paywall):
@@ -69,8 +69,8 @@ def check_asgi_app(app: Any) -> None:
 def check_starlette() -> None:
     """Refuse a Starlette whose `BaseHTTPMiddleware` does not wait until the response has been sent.
 
-    Below 1.7 what stands inside such a middleware goes on at once: background tasks, and what dependencies do
-    after their `yield`, run before the payment is proven, and without one. Raises `ConfigurationError`.
+    Below 1.7, code inside such a middleware goes on at once. Background tasks, and the code of dependencies
+    after their `yield`, run before the payment is proven, or without one. Raises `ConfigurationError`.
     """
     # Not imported here: other ASGI frameworks need no Starlette.
     version = str(getattr(sys.modules.get("starlette"), "__version__", ""))

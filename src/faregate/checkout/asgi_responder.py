@@ -64,7 +64,7 @@ FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
 _RAISED = "faregate.checkout.raised"
-"""The key of what is answered for work that raised, in the scope and of the exception."""
+"""The name of the answer to paid work that raised: a key of the scope and an attribute of the exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
@@ -73,7 +73,7 @@ _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a
 _UNDECIDED = (State.NEW, State.FREE)
 
 _SOONEST_LEAVE = 0.1
-"""Seconds after which a payer may have given up: in a quicker sale the server is not asked."""
+"""In seconds. The server is asked whether the payer has left only if the sale took longer."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -102,11 +102,11 @@ class PaywallResponder:
     _closed: anyio.Event | None = None
     _is_sent = False
     _context: Context | None = None
-    """The context of before the work, in which an answer is sent that is not released."""
+    """The context before the work. An answer that is not a released result is sent in it."""
     _session: Snapshot | None = None
-    """The session as a request with a payment brought it."""
+    """The session at the start of a request with a payment."""
     _routed_status: int | None = None
-    """The status with which a route answered, by what the probes around the routers saw."""
+    """The status of the route's answer, as seen by the probes around the routers."""
     _probe: object = None
     """The probe that saw the answer first: of routers in each other, that of the innermost."""
     _relayed_status = 0
@@ -189,11 +189,11 @@ class PaywallResponder:
         ask: AsyncAsk | None = None,
         prices_inside: int | None = None,
     ) -> Coroutine[Any, Any, Payment]:
-        """Let a paid handler run: see `Checkout.authorize`. `scope` is the one that it was given.
+        """Let a paid handler run: see `Checkout.authorize`. `scope` is the scope of the handler.
 
-        Without `ask`, a function that chooses gets the scope. The offer is expected from the call on, so
-        a handler that forgets the `await` gives no result away. `prices_inside`: see `Checkout.start_work`;
-        None where something before the handler asks.
+        Without `ask`, a function that chooses the offer is called with the scope. The checkout expects the
+        offer from this call on: a handler that forgets the `await` gives no result away. `prices_inside`: see
+        `Checkout.start_work`; None if the payment is asked for before the handler runs.
         """
         self.checkout.expect(offer)
         return self._authorize(offer, scope, ask, prices_inside)
@@ -252,7 +252,7 @@ class PaywallResponder:
             if self._has_received:
                 await self._wait_closed()
             else:
-                # uvicorn says so before it says that there is no body: whoever reads one would wait.
+                # uvicorn disconnects before it ends an empty body: a handler that reads it would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._has_received = True
         return message
@@ -337,7 +337,7 @@ class PaywallResponder:
         return self._send(message)
 
     def _may_pass_unopened(self, message: Message) -> bool:
-        """Whether this is for no checkout to decide: nobody was asked to pay, and nothing is sold here."""
+        """Whether the message needs no checkout: no payment was asked for, and nothing is sold here."""
         if self._state is _CLOSED or self._offers_made:
             return False
         is_start = message["type"] == "http.response.start"
@@ -419,11 +419,11 @@ class PaywallResponder:
 
         Raises `ConfigurationError` below a sold prefix, if a route has answered already.
 
-        What something around them answers for one that raised is no result. Nor is a response that it cut:
-        Starlette's `BaseHTTPMiddleware` sends the end of that.
+        If a route raises, the answer of middleware around the routes is not a result. Nor is a response that
+        the route cut: Starlette's `BaseHTTPMiddleware` sends the end of it.
         """
         if self.checkout.answerer is Answerer.NOBODY:
-            self.checkout.note_call()  # something tries another router in place of one that raised
+            self.checkout.note_call()  # middleware tries another router after one that raised
         if self._routed_status is not None and not is_error(self._routed_status):
             self.checkout.is_prefix_called = True
             self.checkout.begin_prefix_call()
@@ -431,15 +431,15 @@ class PaywallResponder:
             await app(scope, receive, send)
         except Exception as error:
             # Here, because any middleware around the routes may answer it.
-            self.keep_result(error)
+            self.strip_result(error)
             if self.checkout.is_work_paid:
                 self.checkout.note_cut()
             raise
         if self._probe is probe and self._is_relaying and self.checkout.is_work_paid:
             self.checkout.note_cut()
 
-    def keep_result(self, error: Exception) -> None:
-        """Keep what a paid handler returned from those who answer the error that it cannot be sent."""
+    def strip_result(self, error: Exception) -> None:
+        """Remove the result of a paid handler from its error, before other code answers the error."""
         if self._is_open and self.checkout.is_work_paid:
             remove_result(error)
 
@@ -491,7 +491,7 @@ class PaywallResponder:
             self._close()
 
     def _mark_raised(self, error: Exception) -> None:
-        """Have what stands outside answer an exception of what is sold with an error, or with ours."""
+        """Prepare the answer to an exception of paid work: it replaces any answer that is not an error."""
         if self._is_sent:  # it answers nothing any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
@@ -541,7 +541,7 @@ class PaywallResponder:
             raise error
 
     async def _on_exit(self, ended: BaseException) -> None:
-        """Work that ended in more than an error is failed work; what ended it goes on, unless it was ours."""
+        """Fail work that ended by a `BaseException`; raise that again unless it is our own cancellation."""
         if isinstance(ended, GeneratorExit) or is_cancelled_from_outside(ended):
             raise ended
         cancel_scope = self.checkout.cancel_scope
@@ -555,7 +555,7 @@ class PaywallResponder:
             raise ended
 
     async def _answer(self, error: BaseException) -> None:
-        """Send what the payer gets although the application ended so; also if cancelled while completing."""
+        """Send the answer to the payer after work that failed, also if cancelled while completing."""
         if not self._is_sent:
             await self._emit(await self.checkout.afail(error))
 
@@ -577,7 +577,7 @@ class PaywallResponder:
                 await run_in_context(self._context, _call_send(self._send, message))
 
     def _share_session(self) -> None:
-        """Litestar's handlers set a session that is another object: who keeps sessions outside gets it."""
+        """Give session middleware outside the session of the work: Litestar's handlers set a new object."""
         if "session" in self._scope:
             self._server_scope["session"] = self._scope["session"]
 
@@ -612,19 +612,19 @@ def ask_payment(
 
 
 def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:
-    """Find what notes that something answers in place of work that raised; None if no work was begun."""
+    """Return the function that notes an answer in place of work that raised; None if no work has begun."""
     responder = find_responder(scope)
     if responder is None:
         answer = _find_raised(scope, error)
         return None if answer is None else partial(_replace_answer, scope, answer)
-    responder.keep_result(error)
-    # What answers may be what is sold, such as a page for all paths that no route has.
+    responder.strip_result(error)
+    # The answer may itself be sold, such as a page for all paths without a route.
     is_begun = responder.has_payment and responder.checkout.state is State.AUTHORIZED
     return partial(_note_answer, responder) if is_begun else None
 
 
 def _note_answer(responder: PaywallResponder, status: int) -> None:
-    # An error is no result anyhow, and something may try another application in its place.
+    # An error is never a result, and middleware may call another application next.
     if is_error(status):
         responder.checkout.note_call()
     else:
@@ -632,7 +632,7 @@ def _note_answer(responder: PaywallResponder, status: int) -> None:
 
 
 def _find_raised(scope: Mapping[str, Any], error: Exception) -> Response | None:
-    """Find what is answered for an exception that a paywall let through; None if nothing sold raised it."""
+    """Find the prepared answer to an exception; None if no paid work raised it."""
     if _RAISED in scope:
         return cast(Response, scope[_RAISED])
     headers, answer = getattr(error, _RAISED, (None, None))  # an application may raise one object twice
@@ -640,7 +640,7 @@ def _find_raised(scope: Mapping[str, Any], error: Exception) -> Response | None:
 
 
 def _replace_answer(scope: Mapping[str, Any], answer: Response, status: int) -> ASGIApp | None:
-    """Give the answer to be sent in place of one that is no error."""
+    """Return an application that sends `answer`; None if the status is an error already."""
     if is_error(status):
         return None
     log("sale", logging.WARNING, _ANSWERED, scope["method"], quote(scope["path"]), status)

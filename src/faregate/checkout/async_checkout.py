@@ -56,9 +56,9 @@ class AsyncCheckout(Checkout):
         return await self._afinish(self._make_result())
 
     async def afail(self, error: BaseException) -> Response:
-        """Return what the payer gets although the application ended in this error.
+        """Return the response to the payer after the application raised `error`.
 
-        Raises `error` again where its framework answers it.
+        Raises `error` again if the framework answers it.
         """
         if self.state is State.AUTHORIZED:
             return await self._afinish(self._make_failure(error), isinstance(error, GeneratorExit))

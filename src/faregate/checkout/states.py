@@ -11,7 +11,7 @@ class State(Enum):
     SOLD_INSIDE = auto()
     """Another paywall, between this one and the handler, sells it."""
     FREE = auto()
-    """A response that nobody pays for is on its way."""
+    """An unpaid response is being sent."""
     AUTHORIZING = auto()
     """The service is asked whether the handler may run."""
     AUTHORIZED = auto()
@@ -26,7 +26,7 @@ class State(Enum):
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.NEW: frozenset((State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
     State.SOLD_INSIDE: frozenset((State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
-    # A server may be given a second start in place of the first, which is judged like the first.
+    # An application may send a second start. It is judged like the first, and replaces it.
     State.FREE: frozenset((State.FREE, State.DECIDED, State.CLOSED)),
     # FREE: the journal or the service raised, and the framework answers that.
     State.AUTHORIZING: frozenset((State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED)),
@@ -38,7 +38,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
-"""Where what the application sends may leave as it is, if `Checkout.allow_unpaid` says so."""
+"""States in which the application's response leaves unchanged, if `Checkout.allow_unpaid` allows it."""
 
 
 class Answerer(Enum):

@@ -119,11 +119,10 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             if request is not None and request.has_payer_left is not None:
-                # A result that nobody waits for is not delivered: its payer may come back for it.
+                # The result is not delivered if its payer has left; the payer may come back for it.
                 has_left: bool = yield request.has_payer_left()
                 awaited = not has_left
-            # From here on the payment is proven, whatever happens to the journal: if that cannot be written,
-            # the result leaves all the same.
+            # The payment is proven from here on. The result leaves even if the journal cannot be written.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             if is_observed:
                 payment = describe_receipt(payment, receipt)

@@ -66,7 +66,7 @@ def get_config() -> Config:
 
 
 def get_journal_view() -> JournalView:
-    """The journal of `settings.FAREGATE`, to look into: without an API key, all of its namespaces.
+    """Return a view of the journal of `settings.FAREGATE`; of all namespaces if there is no API key.
 
     Raises `ConfigurationError`.
     """

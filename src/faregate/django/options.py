@@ -32,9 +32,10 @@ def name_setting(name: str) -> str:
 
 
 def read_options() -> Mapping[str, Any]:
-    """`settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name.
+    """Return `settings.FAREGATE` as it is written. Raises `ConfigurationError` for an unknown name.
 
-    So does a setting beside it, such as `settings.FAREGATE_OFFERS`: what it should sell would be free.
+    It also raises for a separate setting such as `settings.FAREGATE_OFFERS`, which is not read: its offers
+    would be free.
     """
     options: Any = getattr(settings, "FAREGATE", {})
     if not isinstance(options, Mapping):
@@ -47,7 +48,7 @@ def read_options() -> Mapping[str, Any]:
         )
     for name in _NAMES:
         variable = f"FAREGATE_{name}"
-        # The value may be there for FAREGATE to use, or be the environment's, which is read anyway.
+        # Allowed if FAREGATE has the value too, or if the environment has it, which is read anyway.
         if name not in mapping and variable not in os.environ and hasattr(settings, variable):
             raise ConfigurationError(f"settings.{variable} is not read: write FAREGATE = {{'{name}': ...}}.")
     return mapping

@@ -184,10 +184,10 @@ class DjangoStore:
             raise impossible(error) from error
         with read_connection(self._using):
             stored = row.values_list("stamp", flat=True).first()
-        # Nobody else wrote the row, so it was the condition on its state that kept it.
+        # No other process wrote the row, so the condition on its state failed.
         if stored == stamp:
             raise impossible("a row never goes back, and an outcome is decided once")
-        # Written all the same, if this is a repetition after the answer to the first try was lost.
+        # True if this write is repeated: the first one succeeded, and its answer was lost.
         return bool(stored == changes["stamp"])
 
     def _is_taken(self, transaction_id: str | None) -> bool:
@@ -384,7 +384,7 @@ class DjangoStore:
     def _delete_expired(self, now: float, limit: int) -> int:
         """Repeat the condition in the DELETE: a row may have been claimed again since it was selected.
 
-        That it is not settled need not be repeated: no row that expires becomes so.
+        The condition that the row is not settled is not repeated: a row that expires never becomes settled.
         """
         with write_transaction(self._using):
             expired = self._list_expired(now, limit)

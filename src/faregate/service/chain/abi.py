@@ -7,7 +7,7 @@ from eth_utils.crypto import keccak
 
 WORD: Final = 32
 Word = int | str | bytes
-"""A number, an address or a number in hex, or bytes, which stand at the right."""
+"""A number, an address or a number in hex, or bytes, which are padded on the left to 32 bytes."""
 
 
 def encode_call(signature: str, *arguments: Word) -> str:

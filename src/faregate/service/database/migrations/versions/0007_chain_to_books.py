@@ -8,7 +8,7 @@ from faregate.service.database.types import code
 revision = "0007"
 down_revision = "0006"
 
-# What succeeded an hour before the upgrade is in safe blocks. `reconcile --all` compares it, too.
+# Payments that succeeded an hour before the upgrade are in safe blocks. `reconcile --all` compares them, too.
 _BEGIN = """
 INSERT INTO checked_payments (account, until)
 SELECT account, max(finished_at) - 3600000000 FROM transactions WHERE finished_at IS NOT NULL GROUP BY account
