@@ -1,6 +1,7 @@
 """What answers an exception of a paid view of Django is no result: its payer is not charged."""
 
 import time
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests import django_site
 django_site.ready()
 
 import rest_framework.exceptions  # noqa: E402
+import rest_framework.renderers  # noqa: E402
 import rest_framework.response  # noqa: E402
 import rest_framework.views  # noqa: E402
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect  # noqa: E402
@@ -104,6 +106,46 @@ def answer_rest(_error: Exception, _context: Any) -> Any:
     return rest_framework.response.Response({"ok": False})
 
 
+class Envelope(rest_framework.renderers.JSONRenderer):
+    """Answers everything with 200, as some APIs do."""
+
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> Any:
+        renderer_context["response"].status_code = 200
+        return super().render({"data": data}, accepted_media_type, renderer_context)
+
+
+class RestEnveloped(rest_framework.views.APIView):
+    authentication_classes = ()
+    renderer_classes = (Envelope,)
+
+    def get(self, request: Any, status: int) -> Any:
+        return rest_framework.response.Response("No.", status=status)
+
+
+def envelop(view: Any) -> Any:
+    @wraps(view)
+    def answer(request: HttpRequest, status: int) -> HttpResponse:
+        return HttpResponse(view(request, status).content)
+
+    return answer
+
+
+def envelop_async(view: Any) -> Any:
+    @wraps(view)
+    async def answer(request: HttpRequest, status: int) -> HttpResponse:
+        return HttpResponse((await view(request, status)).content)
+
+    return answer
+
+
+def returning(_request: HttpRequest, status: int) -> HttpResponse:
+    return HttpResponse("No.", status=status)
+
+
+async def areturning(_request: HttpRequest, status: int) -> HttpResponse:
+    return HttpResponse("No.", status=status)
+
+
 def make_api() -> NinjaAPI:
     api = NinjaAPI(urls_namespace=f"api-{time.monotonic_ns()}", docs_url=None, openapi_url=None)
 
@@ -176,3 +218,17 @@ def test_an_exception_that_is_answered_is_failed_work(colour: str) -> None:
         assert charged == set(RETURNING)
         assert statuses == dict.fromkeys(RAISING, 500) | dict.fromkeys(RETURNING, 302)
         assert sorted(site.statuses) == ["failed"] * len(RAISING) + ["succeeded"] * len(RETURNING)
+
+
+@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
+def test_an_error_in_an_envelope_is_failed_work(colour: str) -> None:
+    bills_404 = paid("daily_report", billable=frozenset((200, 404)))
+    places = {"plain": envelop(SOLD(returning)), "async": envelop_async(SOLD(areturning))}
+    places |= {"rest": SOLD(RestEnveloped.as_view()), "billed": bills_404(RestEnveloped.as_view())}
+    with served(colour, *(path(f"{name}/<int:status>", view) for name, view in places.items())) as site:
+        for name in places:
+            assert site.buy(f"/{name}/200").status_code == 200
+        for name in ("plain", "async", "rest"):
+            assert [site.buy(f"/{name}/{status}").status_code for status in (404, 422, 500)] == [500] * 3
+        assert site.buy("/billed/404").status_code == 200
+        assert sorted(site.statuses) == ["failed"] * 9 + ["succeeded"] * 5

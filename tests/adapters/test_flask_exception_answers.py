@@ -1,6 +1,7 @@
 """What an error handler of Flask answers in place of a paid view is no result: its payer is not charged."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import flask
@@ -92,3 +93,60 @@ def test_a_redirect_that_a_view_returns_is_a_result() -> None:
 def test_an_error_that_the_offer_bills_is_billed_when_it_is_raised() -> None:
     billable = frozenset((200, 404))
     assert buy_from_flask(lambda: flask.abort(404), billable=billable) == (404, ["succeeded"])
+
+
+def envelop(response: flask.Response) -> flask.Response:
+    return flask.jsonify(code=response.status_code, data=response.get_data(as_text=True))
+
+
+def answer_with_200(app: flask.Flask) -> None:
+    """Put WSGI middleware between the paywall and the app."""
+    front = app.extensions["faregate"]
+    inner = front.app
+
+    def run(environ: Any, start_response: Any) -> Any:
+        return inner(environ, lambda _status, headers, *error: start_response("200 OK", headers, *error))
+
+    front.app = run
+
+
+ERRORS: dict[str, Callable[[], Any]] = {
+    "a tuple": lambda: ({"found": None}, 404),
+    "a status line": lambda: ("No.", "422 Unprocessable"),
+    "a response": lambda: flask.Response("No.", 500),
+}
+
+
+@pytest.mark.parametrize("where", ["view", "all", "prefix"])
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    "set_up",
+    [lambda app: app.after_request(envelop), answer_with_200],
+    ids=["after the view", "around the app"],
+)
+def test_an_error_in_an_envelope_is_failed_work(set_up: Any, error: str, where: str) -> None:
+    options = {} if where == "view" else {where: True}
+    assert buy_from_flask(ERRORS[error], set_up, **options) == (500, ["failed"])
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_the_offer_bills_is_sold_in_an_envelope(status: int) -> None:
+    sold = buy_from_flask(
+        lambda: ({"found": None}, status),
+        lambda app: app.after_request(envelop),
+        billable=frozenset((200, 404)),
+    )
+    assert sold == (200, ["succeeded"])
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_that_a_decorator_above_the_price_answers_is_failed_work(error: str) -> None:
+    def answer_all(app: flask.Flask) -> None:
+        add = app.add_url_rule
+
+        def add_enveloped(rule: str, endpoint: str, view: Any) -> None:
+            add(rule, endpoint, wraps(view)(lambda: envelop(app.make_response(view()))))
+
+        app.add_url_rule = add_enveloped  # type: ignore[assignment]
+
+    assert buy_from_flask(ERRORS[error], answer_all) == (500, ["failed"])

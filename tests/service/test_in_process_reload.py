@@ -90,7 +90,7 @@ def test_a_reloaded_application_sells_at_its_new_price(
         if words is GUNICORN:
             os.kill(server, signal.SIGHUP)
         assert eventually(lambda: read_price(client) == "70000")
-        # Another payer: whether the first one's result had left is open for some seconds after its sender ended.
+        # Another payer: for some seconds after its sender ended, the first one is led to the first result.
         assert Buyer(client, Wallet()).buy().json() == {"report": "sunny"}
     assert count_sales(environ) == (2, 2)
     assert list_amounts(environ) == [50_000, 70_000]

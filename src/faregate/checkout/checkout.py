@@ -603,12 +603,12 @@ class Checkout:
             self.answerer = Answerer.HANDLER
 
     def note_status(self, status: int) -> None:
-        """Note with which status a route answered: what middleware makes of an error is no result.
+        """Note with which status a route answered: what is made of an error behind it is no result.
 
         Below a prefix something else may answer in place of a route that was not found.
         """
         billed = self._offer is not None and status in (self._offer.billable or ())
-        if status >= 400 and not billed and self.path_match.offer is None:
+        if status >= 400 and not billed and (self.path_match.offer is None or self.is_prefix_called):
             self.note_cut()
 
     def check_deadline(self) -> None:

@@ -164,6 +164,7 @@ def _forbid_storing(request: HttpRequest, answer: Any, sold: Offer) -> Any:
     """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
     vars(request)["_cache_update_cache"] = False  # what Django's own cache looks at
     if isinstance(answer, HttpResponseBase):
+        get_checkout(request, sold).note_status(answer.status_code)
         mark_private(answer)
         if may_be_result(answer.status_code, (sold,)):
             answer.headers[MARK[0]] = MARK[1]

@@ -144,11 +144,22 @@ def wrap_view(view: View, sold: Offer) -> View:
             return stopped
         run = current_app.ensure_sync(view) if is_coroutine else view
         answer = run(*args, **kwargs)
+        _note_status(answer)
         return _forbid_storing(answer, sold) if isinstance(answer, BaseResponse) else answer
 
     mark_sold(view)
     mark_price(guard, sold)
     return guard
+
+
+def _note_status(answer: Any) -> None:
+    """Note the status of what a view returns, before a decorator above its price changes it."""
+    parts = cast("tuple[object, ...]", answer) if isinstance(answer, tuple) else ()
+    # As Flask reads the second one: a number, or the text of a status line.
+    status = answer.status_code if isinstance(answer, BaseResponse) else str((*parts, 0, 0)[1])[:3]
+    checkout = find_checkout(_get_request().environ)
+    if checkout is not None and str(status).isdecimal():
+        checkout.note_status(int(status))
 
 
 def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
@@ -180,7 +191,10 @@ def mark_results(app: Flask) -> None:
         sold = environ.get(_OFFER)
         if sold is not None:
             _forbid_storing(response, sold)
-        if (checkout := find_checkout(environ)) is not None and response.is_sequence:
+        checkout = find_checkout(environ)
+        if checkout is not None and checkout.state is State.AUTHORIZED:
+            checkout.note_status(response.status_code)
+        if checkout is not None and response.is_sequence:
             # Functions after the request may compress or change what the cache keeps as it is here.
             if checkout.state is State.AUTHORIZED and not is_error(response.status_code):
                 chunks: Any = response.response
