@@ -122,6 +122,11 @@ class RestEnveloped(rest_framework.views.APIView):
         return rest_framework.response.Response("No.", status=status)
 
 
+class RestBelow(RestEnveloped):
+    def get(self, request: Any, status: int) -> Any:
+        return rest_framework.response.Response("No.", status=status)
+
+
 def envelop(view: Any) -> Any:
     @wraps(view)
     def answer(request: HttpRequest, status: int) -> HttpResponse:
@@ -225,10 +230,12 @@ def test_an_error_in_an_envelope_is_failed_work(colour: str) -> None:
     bills_404 = paid("daily_report", billable=frozenset((200, 404)))
     places = {"plain": envelop(SOLD(returning)), "async": envelop_async(SOLD(areturning))}
     places |= {"rest": SOLD(RestEnveloped.as_view()), "billed": bills_404(RestEnveloped.as_view())}
-    with served(colour, *(path(f"{name}/<int:status>", view) for name, view in places.items())) as site:
+    places["prefix"] = RestBelow.as_view()
+    views = (path(f"{name}/<int:status>", view) for name, view in places.items())
+    with served(colour, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
         for name in places:
             assert site.buy(f"/{name}/200").status_code == 200
-        for name in ("plain", "async", "rest"):
+        for name in ("plain", "async", "rest", "prefix"):
             assert [site.buy(f"/{name}/{status}").status_code for status in (404, 422, 500)] == [500] * 3
         assert site.buy("/billed/404").status_code == 200
-        assert sorted(site.statuses) == ["failed"] * 9 + ["succeeded"] * 5
+        assert sorted(site.statuses) == ["failed"] * 12 + ["succeeded"] * 6

@@ -221,6 +221,7 @@ MUTANTS = (
     Mutant("flask-errors-are-sold-in-envelopes", FLASK_DECORATORS, "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("flask-errors-are-sold-by-decorators", FLASK_DECORATORS, "        _note_status(answer)\n", "", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("django-errors-are-sold-in-envelopes", DJANGO + "decorators.py", "        get_checkout(request, sold).note_status(answer.status_code)\n", "", ("tests/adapters/test_django_exception_answers.py",)),
+    Mutant("django-errors-are-sold-by-renderers", DJANGO + "middleware.py", "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_django_exception_answers.py",)),
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
     Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),

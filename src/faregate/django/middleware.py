@@ -80,6 +80,7 @@ class PaywallMiddleware:
             markcoroutinefunction(self)
             # Django looks at this method itself, not at the class, to see whether it needs a thread.
             self.process_view = self.aprocess_view  # type: ignore[method-assign]
+            self.process_template_response = self.aprocess_template_response  # type: ignore[method-assign]
 
     def __call__(self, request: HttpRequest) -> Any:
         if not self._has_expected:
@@ -125,6 +126,17 @@ class PaywallMiddleware:
     def process_exception(self, request: HttpRequest, _error: Exception) -> None:
         """Note that the view raised: what answers that is no result."""
         note_answer(request)
+
+    def process_template_response(self, request: HttpRequest, response: Any) -> Any:
+        """Note the status of a view, below a prefix too: what renders its response may change it."""
+        checkout = find_checkout(request)
+        if checkout is not None:
+            checkout.note_status(response.status_code)
+        return response
+
+    async def aprocess_template_response(self, request: HttpRequest, response: Any) -> Any:
+        """`process_template_response`, async."""
+        return PaywallMiddleware.process_template_response(self, request, response)
 
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
