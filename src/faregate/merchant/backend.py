@@ -239,6 +239,8 @@ def _describe(request: PaidRequest) -> Described | None:
 
 
 def _amend(access: AccessUnpaid, described: Described | None, declared: Mapping[str, Any]) -> AccessUnpaid:
+    if described is None and not declared:
+        return access
     headers = tuple(
         (name, amend(value, described, declared) if name.lower() == REQUIRED else value)
         for name, value in access.response.headers
