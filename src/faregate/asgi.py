@@ -33,7 +33,7 @@ from faregate.paywall import Paywall
 from faregate.routes.dispatch import HandlerResolver
 from faregate.routes.first_prices import FirstPrices
 from faregate.routes.probes import add_probes
-from faregate.routes.wrappers import get_own_root, list_chains
+from faregate.routes.wrappers import list_own_roots
 from faregate.server_config import find_forced_root
 from faregate.settings import Arguments, check_arguments
 
@@ -91,8 +91,8 @@ class PaywallMiddleware:
                 await fail_start(mistake, scope, receive, send)
             self._has_expected = True
             self.add_probes(self.app)
-            roots = [get_own_root(layers[-1]) for layers in list_chains(self.app)]
-            self.path_rules.own_roots = tuple(filter(None, (*roots, find_forced_root())))
+            roots = (*list_own_roots(self.app), find_forced_root())
+            self.path_rules.own_roots = tuple(dict.fromkeys(filter(None, roots)))
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -145,6 +145,18 @@ def below_api(path: str, *dependencies: Any) -> FastAPI:
     return app
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_mounted_application_may_take_its_root_path_off(depth: int) -> None:
+    app = below_api("/reports/x")
+    for _ in range(depth):
+        outer = FastAPI()
+        outer.mount("", app)
+        app = outer
+    sold = seller(app, offers={"/reports": "daily_report"})
+    for path in ("/reports/x", "/api/reports/x"):
+        assert ask(sold, path)[0]["status"] == 402
+
+
 @pytest.mark.parametrize("prefix", ["/reports", "/api/reports"])
 @pytest.mark.parametrize("path", ["/reports/x", "/api/reports/x", "/api//reports/x", "/api/REPORTS/x"])
 @pytest.mark.parametrize("is_sold", [True, False])

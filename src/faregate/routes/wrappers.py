@@ -119,6 +119,22 @@ def get_own_root(core: Any) -> str:
     return root if isinstance(root, str) and _has_routes(core) else ""
 
 
+def list_own_roots(app: Any, entered: tuple[int, ...] = ()) -> Iterator[str]:
+    """List the root paths that an application, and those mounted in it, put in place of the server's.
+
+    `entered` are the ids of the routers above: one may lead to itself.
+    """
+    for layers in list_chains(app):
+        core = layers[-1]
+        router = get_router(core)
+        if id(router) in entered or not _has_routes(core):
+            continue
+        if root := get_own_root(core):
+            yield root
+        for route in filter(_has_routes, router.routes):
+            yield from list_own_roots(route.app, (*entered, id(router)))
+
+
 def list_declared_apps(core: Any) -> list[Any]:
     """The applications with routes that middleware of an application is given beside its own."""
     entries: Iterable[Any] = getattr(core, "user_middleware", ())
