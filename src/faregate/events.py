@@ -1,7 +1,7 @@
 """The events that `Paywall(on_event=...)` is called with. None carries a proof, a key, a query or content.
 
-A sale that goes well tells `Authorized`, `Worked`, `Settled` and `Released`. A listener is told, and is
-not asked: what it raises is logged and changes nothing.
+A sale that succeeds emits `Authorized`, `Worked`, `Settled` and `Released`. A listener cannot change a sale:
+what it raises is logged.
 """
 
 from faregate.frozen import frozen

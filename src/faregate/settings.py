@@ -234,7 +234,7 @@ class Arguments(TypedDict, total=False):
     environment: Annotated[
         str | None,
         Description(
-            "`test` or `live`, for `service:`, which has no API key; any other service is told by the key",
+            "`test` or `live`, for `service:`, which has no API key; with any other service the key decides",
             shown="`test` with `service:`",
         ),
     ]
@@ -577,7 +577,7 @@ def read_journal_settings(
 
 
 def find_journal(environ: Mapping[str, str], base_url: str) -> str:
-    """Find the journal that nobody gave as an argument: that of the service in this process is its database.
+    """Find the journal if no argument names it. With the service in this process, that is its database.
 
     Raises `ConfigurationError`.
     """

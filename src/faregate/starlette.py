@@ -61,12 +61,12 @@ class PaywallMiddleware(ASGIMiddleware):
 
     At the start, after the startup, and with the first request after its routes have changed, the application
     is looked through for what would give paid handlers away: see `routes.starlette.list_routes`.
-    `allow_outside` names the middleware classes that may stand outside although they are called after caches
+    `allow_outside` names the middleware classes that may be outside although they are called after caches
     or files.
 
     Starlette makes its middleware when the server starts, and servers swallow what is raised then: so
-    a `ConfigurationError` is kept as `mistake`, told to the server as a failed start, and raised for every
-    request.
+    a `ConfigurationError` is kept as `mistake`, reported to the server as a failed start, and raised for
+    every request.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ class PaywallMiddleware:
         finally:
             checkout.close()
             if outer is not None:
-                environ[CHECKOUT] = outer  # whoever called this application may answer itself
+                environ[CHECKOUT] = outer  # the caller of this application may answer itself
 
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, with the first request."""

@@ -84,7 +84,7 @@ def test_a_price_on_what_a_generic_view_calls_is_found(
         here.buy("/sold", method)
         answer = here.ask("/sold", method)
         assert (answer.status_code, CONTENT in answer.content) == (500, False)
-        assert "nobody has paid" in caplog.text
+        assert "such as a cache, unpaid" in caplog.text
 
 
 def remember(above: Any) -> Any:

@@ -131,7 +131,7 @@ def test_a_customer_is_answered_by_transaction_hash_and_address(seller: Seller, 
     assert (found["status"], found["request"]) == ("not_fetched", "GET /")
     for quoted in (found["payer"], found["transaction_hash"]):
         code, page = holds("show", quoted)
-        assert (code, page.splitlines()[0]) == (0, "Paid, and nobody has fetched the result.")
+        assert (code, page.splitlines()[0]) == (0, "Paid, and the result was not fetched yet.")
         assert sale.id in page
     assert served(sale) == (200, CONTENT.encode())
     assert holds("show", sale.id)[1].startswith("Paid, and the result was delivered on ")
@@ -440,7 +440,7 @@ def test_frameworks_have_the_same_commands(seller: Seller, tmp_path: Path, front
     code, _, complaint = run("holds", "discard", stuck.id)
     assert (code, "add --yes" in complaint) == (2, True)
     [shown] = json.loads(run("holds", "show", held.id)[1])["payments"]
-    assert shown["summary"] == "Paid, and nobody has fetched the result."
+    assert shown["summary"] == "Paid, and the result was not fetched yet."
     code, _, complaint = run("holds", "retry", held.id)
     assert (code, "There is no unfinished payment" in complaint, "Traceback" in complaint) == (1, True, False)
     assert run("holds", "retry", stuck.id)[:2] == (

@@ -225,7 +225,7 @@ def test_the_admin_answers_for_a_payment(journal: PersistentJournal, admin: Clie
     assert "0 journal rows" in admin.get(base, {"q": f"0x{'0' * 40}"}).content.decode()
     row = JournalRow.objects.get(transaction_id=TXN)
     page = admin.get(f"{base}{row.pk}/change/").content.decode()
-    for shown in ("nobody has fetched the result", "GET /summary?q=1", payer, transaction_hash):
+    for shown in ("the result was not fetched yet", "GET /summary?q=1", payer, transaction_hash):
         assert shown in page
 
 

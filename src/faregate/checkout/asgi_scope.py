@@ -196,7 +196,7 @@ def _find_media_type(route: Any) -> str | None:
     if getattr(route, "is_json_stream", False):
         return "application/jsonl"  # what FastAPI makes of a generator
     response_class: Any = getattr(route, "response_class", None)
-    # FastAPI keeps a class that nobody named inside a placeholder.
+    # FastAPI wraps its default class in a placeholder.
     return getattr(getattr(response_class, "value", response_class), "media_type", None)
 
 

@@ -151,7 +151,7 @@ async def fail_start(mistake: ConfigurationError, scope: Scope, receive: Receive
     if scope["type"] == "lifespan":
         await receive()
         await send({"type": "lifespan.startup.failed", "message": f"faregate: {mistake}"})
-    # Servers were told; test clients wait for what is raised. The traceback would grow with every request.
+    # Servers have the message; test clients wait for the exception. Its traceback would grow.
     raise mistake.with_traceback(None)
 
 

@@ -84,7 +84,7 @@ FindPrice = Callable[[str], Price | None]
 
 
 def add_known(info: Schema, find_asset: FindAsset, find_price: FindPrice) -> None:
-    """Add to the description of an offer what the service has told of it, by the name of what is sold."""
+    """Add the asset and the price that the service has reported to the description of an offer."""
     for offer in info.get("among", (info,)):
         if (asset := find_asset(offer["sells"])) is not None:
             offer.setdefault("asset", asset)
@@ -102,7 +102,7 @@ def with_payments(
     """Complete the paid operations of a schema in place. Another call adds what has become known since.
 
     `find_prefix_offer` gives what a whole prefix sells, for a path of the schema; `asset` and `price` those
-    of what is sold, as far as the service has told them.
+    of what is sold, as far as the service has reported them.
     """
     schemes = schema.get("components", {}).get("securitySchemes", {})
     for path, operation in _list_operations(schema):

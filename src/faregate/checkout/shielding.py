@@ -137,7 +137,7 @@ _uncancelled_work: ContextVar["_Task | None"] = ContextVar("faregate uncancelled
 """The task whose work started the current code, timer or callback.
 
 Timers, callbacks and tasks keep the context in which they were made. So a deadline that the work set for
-itself, by anyio, asyncio or a library of its own, is told from a cancellation that comes from elsewhere.
+itself, by anyio, asyncio or another library, differs from a cancellation that comes from elsewhere.
 """
 
 

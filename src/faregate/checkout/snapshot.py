@@ -45,8 +45,8 @@ class Snapshot:
     def take(self, value: Any, *, deep: bool = False, is_own: bool = False) -> None:
         """Remember what `value` holds, at any depth; see the rules of this module.
 
-        `is_own` says that `value` is made for this request, so it may be of any size: whoever sends a
-        thousand headers makes it large.
+        `is_own` says that `value` is made for this request, so it may be of any size: a
+        client that sends a thousand headers makes it large.
         """
         kind = _get_type(value)
         if _is_left_alone(kind, deep) or id(value) in self._seen:

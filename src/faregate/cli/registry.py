@@ -80,14 +80,14 @@ HOLDS: Final = Command(
     actions=(
         Command(
             "list",
-            "list stuck and held payments, and paid results that nobody fetched",
+            "list stuck and held payments, and paid results that were not fetched",
             "faregate.cli.holds:run_list",
-            "List unfinished payments, stuck ones first, and paid results that nobody has fetched. Without "
+            "List unfinished payments, stuck ones first, and paid results that were not fetched. Without "
             "FAREGATE_API_KEY and FAREGATE_BASE_URL, those of all addresses in the journal.",
             (
                 Option("--all", "also list payments that are being served now"),
                 Option("--stuck", "list only stuck payments, which only a person can end"),
-                Option("--unfetched", "list only paid results that nobody has fetched"),
+                Option("--unfetched", "list only paid results that were not fetched"),
                 *_FORM,
             ),
             target="journal",
@@ -120,7 +120,7 @@ HOLDS: Final = Command(
                 _ID,
                 Option(
                     "--paid",
-                    "it was charged, or nobody knows: the payer gets 409 and is not asked to pay again; "
+                    "it was charged, or that is unknown: the payer gets 409 and is not asked to pay again; "
                     "the default",
                 ),
                 Option("--unpaid", "it is certain that nothing was charged: the payer may pay again"),

@@ -123,7 +123,7 @@ def _serve_without_proof(backend: Backend, request: PaidRequest) -> Flow[Respons
     match access:
         case AccessFree():
             return (yield from _serve_free(backend, request, revision, access))
-        # Nobody signed a payment, so the transaction could never be completed. The work must not run.
+        # No payment was signed, so the transaction could never be completed. The work must not run.
         case AccessGranted(transaction_id):
             yield backend.log_warning("access granted a transaction without a proof", transaction_id)
             return (yield from _refuse(backend, request, responses.build_unavailable(502)))

@@ -141,7 +141,7 @@ def _remove_unfetched(backend: Backend, limit: int) -> Flow[int]:
     removed: tuple[str, ...] = yield backend.journal.remove_unfetched(limit)
     for transaction_id in removed:
         yield backend.log_warning(
-            "a paid result was removed: nobody fetched it within its retention", transaction_id
+            "a paid result was removed: it was not fetched within its retention", transaction_id
         )
         yield backend.emit_event(Expired(transaction_id))
     return len(removed)

@@ -203,7 +203,7 @@ def build_other_client() -> Response:
 def build_not_recognized(transaction_id: str) -> Response:
     """Build the 409 for a request that may come from a stranger who copied the payment from the chain."""
     message = (
-        "The result of this payment is not delivered to a request that could be somebody else's. "
+        "The result of this payment is not delivered to a request that could come from another client. "
         "A request with an Authorization or Idempotency-Key header can fetch its result again."
     )
     return _build(409, "proof_already_used", message, transaction_id)

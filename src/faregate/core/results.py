@@ -217,7 +217,7 @@ class StuckPayment:
 
 @frozen
 class LeaseLost:
-    """Somebody else has the row, or it could not be written: nothing was sent to the service."""
+    """Another request has the row, or it could not be written: nothing was sent to the service."""
 
 
 @frozen

@@ -172,7 +172,7 @@ def _forbid_storing(request: HttpRequest, answer: Any, sold: Offer) -> Any:
 
 
 def authorize(request: HttpRequest, offer: Offer, prices_inside: int | None = None) -> HttpResponse | None:
-    """Ask whether the view may run; if not, give a response to stop with, which nobody sees.
+    """Ask whether the view may run; if not, return a response that stops the call and is not sent.
 
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """

@@ -310,7 +310,7 @@ def _find_bypass(request: HttpRequest, status: int) -> Bypass | None:
     if not offers or not may_be_result(status, offers):
         return None
     mistake = (
-        f"{name_view(view)} was answered by something above its price, such as a cache: nobody has paid. "
+        f"{name_view(view)} was answered by something above its price, such as a cache, unpaid. "
         "What answers in place of a view belongs below @paid, unless it refuses, or redirects to a page of "
         "this project whose path has no parameters, as to a login."
     )
@@ -353,7 +353,7 @@ def _find_view(request: HttpRequest) -> Any:
 
 
 def _ends_more_than_the_view(error: BaseException) -> bool:
-    # A view that raises CancelledError of its own accord has failed: nobody cancelled its request.
+    # A view that raises CancelledError of its own accord has failed: its request was not cancelled.
     return not isinstance(error, Exception | asyncio.CancelledError)
 
 

@@ -1,6 +1,6 @@
 """Mistakes in where the price of a view stands, which would give it away or charge for nothing.
 
-They are errors on the first request that meets them, and are told by `manage.py check`, `faregate_routes`
+They are errors on the first request that meets them, and are reported by `manage.py check`, `faregate_routes`
 and `faregate_check`.
 """
 

@@ -71,7 +71,7 @@ class PaywallResponse(HttpResponse):
                 self._more.append((name, value))
             else:
                 self.headers[name] = value
-        # Django logs a warning for every 4xx; that somebody was told the price is none.
+        # Django logs a warning for every 4xx. A 402 with the price needs none.
         self._has_been_logged = response.status == 402
         if made_by is not None:
             # Files that the view opened are closed when the server is done; request_finished is sent once.

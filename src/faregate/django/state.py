@@ -144,7 +144,7 @@ class _DeferredWrites:
     def suspend_recording(self) -> Generator[list[_Write]]:
         """Let the session write again; afterwards it is as the view left it.
 
-        The payer has paid: an error of the store is logged, and takes the result from nobody.
+        The payer has paid: an error of the store is logged, and the payer still gets the result.
         """
         final = self._state()
         try:

@@ -78,7 +78,7 @@ payment = cast(Payment, LocalProxy(_payment))
 
 
 def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
-    """Ask whether the view may run; if not, give a response to stop with, which nobody sees.
+    """Ask whether the view may run; if not, return a response that stops the call and is not sent.
 
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """

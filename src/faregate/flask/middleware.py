@@ -104,7 +104,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
 
 
 def watch_exceptions(app: Flask) -> None:
-    """Have the checkout note what the app answers an exception with, whoever raised it: it is no result."""
+    """Have the checkout note that an answer of the app to an exception is not a result."""
     for name in ("handle_user_exception", "handle_exception"):
         setattr(app, name, _note_answer(getattr(app, name)))
 

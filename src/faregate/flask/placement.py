@@ -1,7 +1,7 @@
 """Where the prices of an app's views stand: what is sold, and the mistakes that can be seen there.
 
 A mistake would give something away, or charge for nothing. It is an error with the first request that meets
-it, and told by `flask faregate routes` and `flask faregate check`.
+it, and reported by `flask faregate routes` and `flask faregate check`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -345,7 +345,7 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
     if not offers or not may_be_result(status, offers):
         return None
     mistake = (
-        f"{endpoint!r} was answered by something above its price, such as a cache: nobody has paid. "
+        f"{endpoint!r} was answered by something above its price, such as a cache, unpaid. "
         "What answers in place of a view belongs below @paywall.paid, unless it refuses, or redirects to a "
         "page of this app whose rule has no parameters, as to a login."
     )

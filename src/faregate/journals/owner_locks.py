@@ -1,9 +1,9 @@
 """Locks that show which processes live: the system gives them back when their process dies.
 
 A row names the process that has its lease, its `owner`. Where a store has locks that can be trusted, the id
-of an owner names its lock, too. Whoever finds the row asks the lock: if it is free, the owner is dead, and
-its lease is over; if it is held, the owner lives, even if it was stopped and renews nothing. Where the lock
-tells nothing, times decide (`faregate.journals.row`).
+of an owner names its lock, too. A process that finds the row tries the lock: if it is free, the owner is
+dead, and its lease is over; if it is held, the owner lives, even if it was stopped and renews nothing. Where
+the lock shows nothing, times decide (`faregate.journals.row`).
 """
 
 import math

@@ -207,7 +207,7 @@ class Procedures:
         """None if the claimant may not have the result of this row."""
         fingerprint = self._rows.keyring.hash_request(row.key, row.key_id, claimant)
         now = self._clock()
-        # An identifier is not used twice: its payer is told that the first one belongs to another client.
+        # An identifier is not used twice: the payer learns that the first payment belongs to another client.
         if not (claimant.identifier or row.has_same_client(fingerprint)):
             return None
         owner_until = yield from self._rows.get_owner_until(row, now)

@@ -51,12 +51,12 @@ _ANSWERS = {
         "With the same payment the payer can fetch it {redeliveries} more times until {kept}.",
     ),
     PaymentStatus.NOT_FETCHED: (
-        "Paid, and nobody has fetched the result.",
+        "Paid, and the result was not fetched yet.",
         "Ask the payer to send the same request with the same payment by {kept}: they get the result and are "
         "not charged again.",
     ),
     PaymentStatus.EXPIRED: (
-        "Paid, and nobody fetched the result by {kept}. The next sweep removes it.",
+        "Paid, and the result was not fetched by {kept}. The next sweep removes it.",
         "Until then the payer gets it with the same request and the same payment. Afterwards serve or refund "
         "them yourself.",
     ),
@@ -79,7 +79,7 @@ _REASONS = {
     "payment_failed": "The payment failed.",
     "interrupted": "The process died or was stopped while the work was done.",
     "not_started": "No work was done for it here.",
-    NOT_FETCHED: "Nobody came for the result in time, and it was removed.",
+    NOT_FETCHED: "The result was not fetched in time, and it was removed.",
     DISCARDED: "An operator discarded it.",
 }
 """Why a payment ended without a result. Other reasons are the code with which the work failed."""
@@ -121,9 +121,9 @@ def explain_unknown(reference: Reference, unreadable: int) -> Explanation:
     lines = [
         f"This journal has no payment with the {reference.kind.value} {reference.value}: it never had it, or "
         f"has removed it. Kept are: a delivered result for {DEFAULT_POLICY.redelivery_window / 60:g} minutes "
-        "unless redelivery_window says otherwise, and for a day its transaction; one that nobody fetched for "
-        "a day; a payment that failed for an hour; and a paid one without a result for 30 days. What is open "
-        "is never removed.",
+        "unless redelivery_window says otherwise, and for a day its transaction; one that was not fetched "
+        "for a day; a payment that failed for an hour; and a paid one without a result for 30 days. What is "
+        "open is never removed.",
     ]
     if unreadable:
         rows = "1 row" if unreadable == 1 else f"{unreadable} rows"

@@ -78,7 +78,7 @@ def _has_event_store(server: AnyServer) -> bool:
     """Whether the HTTP application of a server keeps what it sends. A stateless one keeps nothing."""
     try:
         manager = get_low_level(server).session_manager
-    except RuntimeError:  # there is none: nobody has made the application
+    except RuntimeError:  # the application has not been made
         return False
     return manager.event_store is not None and not manager.stateless
 

@@ -289,7 +289,7 @@ class TransactionDetail(Transaction):
 
 
 class Payer(ResponseModel):
-    """Somebody who paid. The spec requires `identifier`; the client works without it."""
+    """A payer of the seller. The spec requires `identifier`; the client works without it."""
 
     model_config = ConfigDict(json_schema_extra=_require_identifier)
 

@@ -35,7 +35,7 @@ UNPREDICTABLE: Final = (
     "Payment instructions are unpredictable: every 402 carries a fresh value in accepts[].extra."
 )
 PREDICTABLE: Final = (
-    "Payment instructions can be guessed: two 402s for {} are alike. Whoever reads a settled payment on the "
+    "Payment instructions can be guessed: two 402s for {} are alike. Readers of a settled payment on the "
     "chain can rebuild its PAYMENT-SIGNATURE header. Ask the operator of the merchant service for a fresh "
     "value in accepts[].extra."
 )
@@ -141,7 +141,7 @@ def _build_calls(offer: Offer, revision: OfferRevision) -> Iterator[tuple[str, C
     transaction_id = _make_unissued_id("txn")
     failed = FailedCompleteRequest(revision_id=revision.revision_id, failure_code="faregate-check")
     yield (
-        "complete transactions, so nobody can be charged",
+        "complete transactions, so payers cannot be charged",
         wire.complete_transaction(transaction_id, failed, "faregate-check"),
     )
     yield (

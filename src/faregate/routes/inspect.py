@@ -48,7 +48,7 @@ def is_mcp_server(app: Any) -> bool:
 
 
 def _is_instance(app: Any, module: str, name: str) -> bool:
-    # Looks only into modules that the application has imported: nobody needs all frameworks to list one.
+    # Looks only into modules that the application has imported: other frameworks need not be installed.
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(app, kind)
 

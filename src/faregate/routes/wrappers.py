@@ -290,7 +290,7 @@ def find_answering_middleware(around: Around) -> Iterator[str]:
         if not is_paywall(kind) and called not in allowed and _seems_to_answer(name.rpartition(".")[2]):
             yield (
                 f"{name} is outside PaywallMiddleware. If it answers by itself, from a cache or from files, "
-                "nobody pays for that. Put it inside: after PaywallMiddleware in a list, before it in calls "
+                "that answer is unpaid. Put it inside: after PaywallMiddleware in a list, before it in calls "
                 "of add_middleware. If it leaves alone what is sold, name it in allow_outside."
             )
 

@@ -22,7 +22,7 @@ _log = logging.getLogger("faregate.service")
 
 
 class PaymentsUnavailable(Exception):
-    """Nobody could be asked whether a payment is good. Nothing was decided; the caller may try again."""
+    """No node or facilitator could verify the payment. Nothing was decided; the caller may try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +178,9 @@ class Payments(Protocol):
         ...
 
     def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
-        """List who can settle a part of an authorization (scheme `upto`), the one to offer first.
+        """List who can settle a part of an authorization (scheme `upto`), the preferred address first.
 
-        Empty if nobody can. Raises `PaymentsUnavailable`: it could not be found out.
+        Empty if there is none. Raises `PaymentsUnavailable` if that cannot be found out.
         """
         ...
 

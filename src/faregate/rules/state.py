@@ -184,7 +184,7 @@ class EnvironmentState:
     ) -> TransactionRecord:
         """Create an open transaction; its authorization is used from here on.
 
-        Nobody else can have been faster, nor have spent the funds: calls come one after the other.
+        No other call can have used the authorization or the funds meanwhile: calls are serial.
         """
         now = self.clock.tick()
         payer = self.payers.get(verified.payer.lower())

@@ -120,7 +120,7 @@ class ServiceApp:
         headers = decode_headers(scope["headers"])
         for_console = operation == _CONSOLE
         threads = self._console if for_console else self._choose_threads(operation)
-        # Whoever logs in has no key yet, and may be guessing.
+        # A login has no key yet, and may be a guess.
         ticket = self._parts.rate_limits.take(() if for_console else headers, _get_address(scope))
         if ticket.wait:
             self._parts.operator.metrics.count_limited(ticket.key_id)

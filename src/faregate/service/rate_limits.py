@@ -83,8 +83,8 @@ class RateLimits:
     """Limits of requests a second; 0 is no limit. `clock` is monotonic, in seconds. Thread-safe.
 
     A key has a bucket of its own once a call with it was accepted. Any other call takes from the bucket of
-    its address, and gives back if its key is valid: so invented keys fill no memory, and keep out nobody at
-    another address. Keys are remembered by their hash.
+    its address, and gives back if its key is valid: so invented keys take no memory, and do not limit
+    clients at another address. Keys are remembered by their hash.
     """
 
     def __init__(self, per_key: float, anonymous: float, clock: Callable[[], float]) -> None:

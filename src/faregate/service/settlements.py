@@ -137,7 +137,7 @@ class Settlements:
         return attempted or deps.store.find_transaction(transaction.id) or transaction
 
     def has_free_thread(self) -> bool:
-        """Return whether a settlement would begin at once. Two may be told so of the same thread."""
+        """Return whether a settlement would begin at once. Two callers may count on the same thread."""
         return len(self._running) < self._threads
 
     def wait(self, transaction: Transaction, deps: Dependencies) -> Transaction:
@@ -181,7 +181,7 @@ class Settlements:
         try:
             settled = run_observed(settlement, deps, self._observe)
         except Exception:
-            # Nobody may be waiting any more. The payment is due again when its lease ends.
+            # No request may be waiting any more. The payment is due again when its lease ends.
             _log.exception("an attempt to settle was interrupted")
             raise
         if settled.status in FINAL:

@@ -1,7 +1,7 @@
-"""Simulated payments: a ledger in the database instead of a chain. Nobody pays.
+"""Simulated payments: a ledger in the database instead of a chain. No money moves.
 
 The database is the chain here, so a transfer is one transaction: it moves the value and marks the
-authorization as used. Whoever asks again, after a crash too, gets the same hash.
+authorization as used. A repeated request gets the same hash, also after a crash.
 """
 
 import logging

@@ -111,7 +111,7 @@ def choose_app(apps: Sequence[App], framework: str | None, path: str | None) -> 
 def choose_installed() -> str:
     """The one framework that is installed. On a terminal, asks if there is none, or more than one.
 
-    Raises `CommandError` if there is nobody to ask, or the answer is no framework.
+    Raises `CommandError` if there is no terminal to ask on, or the answer is not a framework.
     """
     # FastAPI, MCP and the emulator bring Starlette: that it is installed says little.
     installed = [name for name in ("fastapi", "flask", "django", "mcp") if find_spec(name)]
@@ -160,7 +160,7 @@ def build_files(
         files[PYTEST_FILE] = PYTEST_INI
     elif "faregate_base_url" not in settings:
         notes.append(f"Add to your pytest settings:\n\n  {PYTEST_LINE}")
-    # Settings that are there are somebody's own: not even --force overwrites them.
+    # Existing settings are the user's own: not even --force overwrites them.
     if not (folder / ENVIRON_FILE).exists():
         files[ENVIRON_FILE] = ENVIRON
     return files, notes

@@ -39,7 +39,7 @@ def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
 
 
 UNFETCHED = Q(state=RowState.SETTLED.value, delivered=False)
-"""The rows that are paid and whose result nobody has fetched."""
+"""The rows that are paid and whose result was not fetched."""
 
 
 DELIVERED = Q(state=RowState.SETTLED.value, delivered=True)

@@ -223,9 +223,9 @@ class DjangoStore:
         return None if row is None else _record(row)
 
     def _first_due(self, due: Due) -> tuple[str, int] | None:
-        """Find a row that nobody has locked (SKIP LOCKED, where the database has it); return key and stamp.
+        """Find a row that is not locked (SKIP LOCKED, where the database has it); return key and stamp.
 
-        Its own lock ends with the statement: a sweep that is stopped in the middle locks nobody out.
+        Its own lock ends with the statement: a sweep that is stopped in the middle leaves no lock.
         """
         connection = connections[self._using]
         rows = self._due(due).order_by("lease_until").values_list("key", "stamp")[:1]

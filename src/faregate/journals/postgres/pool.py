@@ -58,8 +58,9 @@ class Pool:
     def run(self, query: Query[T]) -> T:
         """Run `query`; when its connection is lost, once more on a new one.
 
-        It may have been executed already, so it is told that this is a retry. Raises `JournalError` for any
-        error of PostgreSQL but `IntegrityError`, which is raised as it is: a constraint refused the write.
+        The query may have been executed already, so the second call is marked as a retry. Raises
+        `JournalError` for any error of PostgreSQL but `IntegrityError`, which is raised as it is: a
+        constraint refused the write.
         """
         with self._acquire_slot() as pool:
             try:

@@ -171,7 +171,7 @@ class PostgresStore(BatchedRows):
         An error rolls all of it back. The operation that failed is taken out, and the others are repeated. It
         is tried alone afterwards if its conflict may have been with one of them.
         """
-        # The purge has no caller. If it fails, it is taken out like any other task, and nobody hears of it.
+        # The purge has no caller. If it fails, it is taken out like any other task, and not reported.
         rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[PostgresStatement]]()
         while rest and (failure := self._try(rest)) is not None:
             task = rest.pop(failure.position)

@@ -93,5 +93,5 @@ def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:
         )
     return JournalUnreadable(
         f"the journal at {location} was emptied or replaced while it was in use: restore its data, or "
-        "restart to start anew; nobody finishes the payments that were open"
+        "restart to start anew; payments that were open are never finished"
     )

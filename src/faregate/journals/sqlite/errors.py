@@ -48,8 +48,8 @@ def _translate(error: sqlite3.Error, path: Path) -> JournalError:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalUnreadable(
                 f"the journal {path} is damaged ({error}): put a good copy in its place, or move it away to "
-                "start anew, and its -wal and -shm with it; payments that were open then are finished by "
-                "nobody"
+                "start anew, and its -wal and -shm with it; payments that were open then are never "
+                "finished"
             )
         case sqlite3.SQLITE_FULL:
             return JournalError(f"there is no room on the disk for the journal {path}")

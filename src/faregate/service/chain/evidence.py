@@ -4,7 +4,7 @@ A token logs `AuthorizationUsed`, and in the next log the `Transfer` it stands f
 One transaction may hold any number of transfers, also those of strangers, so only the log right after the
 authorization's own counts: a transfer of the same value elsewhere in it pays for something else.
 
-Whoever settles a payment chooses what else its transaction logs, so its receipt may be large. The token's
+The settler of a payment chooses what else its transaction logs, so its receipt may be large. The token's
 logs that name the payer are enough.
 """
 

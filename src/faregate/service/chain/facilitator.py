@@ -258,7 +258,7 @@ def _build_request(payment: SignedPayment, terms: Terms, amount: int) -> dict[st
     `amount` is what is verified or settled; the payer has accepted that of the terms.
     """
     # `accepted` is what is required, not what the payer wrote: facilitators compare the two, and the
-    # challenge in the payer's own is nobody else's business.
+    # challenge that the payer wrote must stay private.
     accepted = build_requirements(_offer(terms, payment))
     payload = {
         "x402Version": X402_VERSION,

@@ -57,7 +57,7 @@ class SettlementQuery:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a node proves. Whoever has `block` can see a settlement, too."""
+    """What a node proves. A node that has `block` can see a settlement, too."""
 
     result: SettlementResult
     block: int = 0

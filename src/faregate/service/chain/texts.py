@@ -21,5 +21,5 @@ def clean_text(text: object) -> str:
 
 
 def _could_be_secret(word: str) -> bool:
-    """Whether it could be a key, a signature or a proof: nobody writes such words for people."""
+    """Whether it could be a key, a signature or a proof: people do not write such words."""
     return len(word) > _LONGEST_WORD or _KEY.search(word) is not None

@@ -68,7 +68,7 @@ def show_payments(viewer: Viewer, store: SqlStore, view: View) -> bytes:
 
 
 def _find_payer_id(store: SqlStore, given: str | None) -> str | None:
-    """Return the id of the payer that is given by id or address; one that nobody has, if there is none."""
+    """Return the id of the payer that is given by id or address; an unused id if there is none."""
     if given is None or _PAYER_ID.fullmatch(given):
         return given
     payer_id = store.find_payer_id(given) if _ADDRESS.fullmatch(given) else None

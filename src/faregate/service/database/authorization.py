@@ -150,7 +150,7 @@ def _build_insert(dialect: str, needed: Iterable[str], *, on_chain: bool) -> Any
     # An older copy of the database may lack what this process remembers: no list would show the row.
     row = select(*given, STAMP).where(covers, *(_PARTS[name].exists() for name in needed))
     names = [*(column.name for column in _GIVEN), "created_at"]
-    # Whoever else used the proof or the authorization meanwhile was faster.
+    # Inserts nothing if another request used the proof or the authorization meanwhile.
     return insert.from_select(names, row).on_conflict_do_nothing().returning(T.created_at, *CHANGING)
 
 

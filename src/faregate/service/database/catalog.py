@@ -31,7 +31,7 @@ _VERSIONS: Final = _all_of(resource_versions, "resource", "number")
 
 
 class KnownCatalog:
-    """An account's catalog, found by ids. Nobody may change it."""
+    """An account's catalog, found by ids. It must not be changed."""
 
     def __init__(self, number: int, catalog: Catalog) -> None:
         self.number = number

@@ -288,7 +288,7 @@ class Database:
             yield connection
 
     def close_idle(self) -> None:
-        """Close the connections that nobody uses: before a fork, over which none may be carried."""
+        """Close the idle connections before a fork: a child process must not inherit one."""
         self._kept.close_idle()
         self._kept_writer.close_idle()
         self._kept_unsynced.close_idle()

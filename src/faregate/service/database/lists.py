@@ -3,8 +3,9 @@
 Up to the account's cut-off time (`clock.py`) nothing changes any more. So the length of such a list can be
 remembered, and a later list of the same kind counts only what was added since.
 
-A page is cut by position: from the nearer end, or from the edge of a page that was read before. So whoever
-follows a long list pays the same for each page. Only a jump into its middle walks through the index.
+A page is cut by position: from the nearer end, or from the edge of a page that was read before. So
+a client that reads a long list in order pays the same for each page. Only a jump into its middle walks
+through the index.
 """
 
 from collections import OrderedDict

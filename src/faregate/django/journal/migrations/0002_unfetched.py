@@ -1,4 +1,4 @@
-"""Columns for operators, and an index of paid results that nobody has fetched."""
+"""Columns for operators, and an index of paid results that were not fetched."""
 
 from django.db import migrations, models
 

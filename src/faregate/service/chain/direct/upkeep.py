@@ -73,8 +73,8 @@ def _replace(
 def _fill_gap(account: GasAccount, mined: int, first: SignedTransfer) -> int | None:
     """Use up the next gas nonce if no transfer in the books has it, and none ever will.
 
-    Somebody else's transaction had it when the books gave out a higher one, and was forgotten. While a node
-    knows that one, it may still get into a block.
+    A transaction from outside the service had it when the books gave out a higher one, and was dropped. While
+    a node knows that one, it may still get into a block.
     """
     if first.gas_nonce <= mined or account.count_sent() > mined:
         return None
