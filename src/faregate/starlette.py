@@ -104,7 +104,7 @@ class PaywallMiddleware(ASGIMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._has_changed():
-            # Starlette puts the whole application there, with the middleware that stands outside of this one.
+            # Starlette puts the whole application there, with the middleware outside this one.
             self._check(scope.get("app", self.app))
             if scope["type"] != "lifespan":
                 warn_unsold(scope.get("app", self.app))
@@ -171,7 +171,7 @@ def add_openapi(app: Any, front: ASGIMiddleware | None = None, root: str = "") -
 
     `front` is the middleware in front of it: what its prefixes sell, and what its paywall knows of the
     offers, is said too. `root` is where the application is mounted. The service is not called. Raises
-    `ConfigurationError` for what is no application.
+    `ConfigurationError` for what is not an application.
     """
     if not callable(cast(object, app)):
         raise ConfigurationError(f"add_openapi takes an application, not {type(app).__name__}.")
@@ -240,7 +240,7 @@ def paid(
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
             response = await run(*args, **kwargs)
-            # A decorator between that is no `async def` makes a plain function of an async endpoint.
+            # A decorator between that is not an `async def` makes a plain function of an async endpoint.
             response = await response if iscoroutine(response) else response
             return response if payment.transaction_id is None else forbid_storing(response, sold)
 

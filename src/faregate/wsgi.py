@@ -326,7 +326,7 @@ class _PaywallResponder:
         write(chunk)
 
     def _is_data(self, body: Iterable[bytes], environ: Environ) -> bool:
-        """Whether no code of the application runs while this body is sent, and it is no copy.
+        """Whether no code of the application runs while this body is sent, and it is not a copy.
 
         Raises `ConfigurationError`.
         """

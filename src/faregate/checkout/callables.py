@@ -54,7 +54,7 @@ def _find_kept(instance: object) -> list[object]:
 
 
 def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:
-    """Whether a function knows another by its own name, from where both were defined: it is no wrapper."""
+    """Whether a function knows another by its own name, from where both were defined: it is not a wrapper."""
     if type(other) is not FunctionType or other.__module__ != function.__module__:
         return False
     place, _, own_name = other.__qualname__.rpartition(".")

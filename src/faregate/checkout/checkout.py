@@ -593,7 +593,7 @@ class Checkout:
             self.answerer = Answerer.OTHER
 
     def note_cut(self) -> None:
-        """Note that the handler raised, sent an error or cut its response: what follows is no result."""
+        """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
         if self.answerer is Answerer.HANDLER:
             self.answerer = Answerer.NOBODY
 
@@ -603,7 +603,7 @@ class Checkout:
             self.answerer = Answerer.HANDLER
 
     def note_status(self, status: int) -> None:
-        """Note with which status a route answered: what is made of an error behind it is no result.
+        """Note with which status a route answered: what is made of an error behind it is not a result.
 
         Below a prefix something else may answer in place of a route that was not found.
         """

@@ -25,7 +25,7 @@ def pick_offer(sold: OfferChoice, chosen: object) -> Offer | None:
 
 
 def _describe_choice(chosen: object) -> str:
-    """Describe what is no choice without repeating it: it may be what the payer sent."""
+    """Describe what is not a choice without repeating it: it may be what the payer sent."""
     if isinstance(chosen, str):
         return f"a str of {len(chosen)} characters that is not in among"
     return f"{type(chosen).__name__}, not a name in among"

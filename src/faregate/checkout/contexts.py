@@ -1,4 +1,4 @@
-"""Keep the context variables of a paid handler from what stands outside, unless its result is released.
+"""Hide the context variables of a paid handler from code outside, unless its result is released.
 
 Middleware outside may write them into headers, logs or its own answers.
 """

@@ -28,7 +28,7 @@ _FORMATS = (zlib.MAX_WBITS + 32, -zlib.MAX_WBITS)
 class ResultRecord:
     """The bodies of the last results, as hashes, and of the answers that were there before them.
 
-    An answer without a handler is no copy of a result if the same body was answered so before the result.
+    An answer without a handler is not a copy of a result if the same body was answered so before the result.
     The hashes are keyed by the process. The record has a fixed size, and needs no lock.
     """
 
@@ -60,7 +60,7 @@ class ResultRecord:
             self.longest, self.limit = length, length + _COMPRESSED
 
     def add_own(self, body: bytes) -> None:
-        """Remember the body of an answer that is no copy."""
+        """Remember the body of an answer that is not a copy."""
         if len(body) < _SHORTEST:
             return
         if not self._own:

@@ -40,7 +40,7 @@ class PathMatch:
 
     `prefix` is the paid prefix that has the offer. `refused`: what has no offer is not served. `ambiguous`:
     routers may read the path in two ways, so nothing is served. Without rules, `is_path` is False for a
-    request target that is no path: nothing is sold for it.
+    request target that is not a path: nothing is sold for it.
     """
 
     offer: Offer | None = None

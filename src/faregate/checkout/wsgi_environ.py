@@ -173,7 +173,7 @@ def find_path(environ: Mapping[str, Any]) -> tuple[str, str, str]:
 def _read_path(root: str, path: str) -> tuple[str, str, str]:
     """`find_path`.
 
-    WSGI says bytes as latin-1 text (PEP 3333). A request target that is no path stays as it is: no rule
+    WSGI gives bytes as latin-1 text (PEP 3333). A request target that is not a path stays as it is: no rule
     matches it, and nothing is sold for it.
     """
     raw_root = root.encode("latin-1")

@@ -124,7 +124,7 @@ class PaywallMiddleware:
         return await aauthorize(request, sold) if isinstance(sold, Offer) else sold
 
     def process_exception(self, request: HttpRequest, _error: Exception) -> None:
-        """Note that the view raised: what answers that is no result."""
+        """Note that the view raised: what answers that is not a result."""
         note_answer(request)
 
     def process_template_response(self, request: HttpRequest, response: Any) -> Any:

@@ -58,7 +58,7 @@ def _find_credentials(scope: Mapping[str, Any] | None) -> Headers:
 
 
 def encode_payment(payment: object) -> str:
-    """Encode a payment as the `PAYMENT-SIGNATURE` header would be; "" for what is no payment.
+    """Encode a payment as the `PAYMENT-SIGNATURE` header would be; "" for what is not a payment.
 
     The official clients send an object, or the text of one. An object has one encoding, however its keys
     are ordered: then a payment that comes again is recognized. Its nulls are left out, as x402 does in the

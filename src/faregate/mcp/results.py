@@ -37,7 +37,7 @@ def find_status(result: Mapping[str, Any]) -> int:
 
 
 def is_question(result: Mapping[str, Any]) -> bool:
-    """Whether it asks the client for more (`InputRequiredResult`), and is no result yet."""
+    """Whether it asks the client for more (`InputRequiredResult`), and is not a result yet."""
     return bool(result.get("resultType", "complete") != "complete")
 
 

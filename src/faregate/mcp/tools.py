@@ -115,7 +115,7 @@ def _is_outer(server: object) -> TypeGuard[MCPServer[Any]]:
 def list_routes(server: AnyServer, root: str = ROOT) -> RouteTable:
     """List the tools of a server as routes below `root`, each as paid or free.
 
-    Raises `ConfigurationError` for what is no server.
+    Raises `ConfigurationError` for what is not a server.
     """
     if not _is_outer(server) and not _is_low_level(server):
         raise ConfigurationError(

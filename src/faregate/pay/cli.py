@@ -58,7 +58,7 @@ PAYER_OPTIONS: Final = (
         metavar="NAME",
         group="payer",
     ),
-    # The key itself is no argument: every user of the machine can read the arguments of a process.
+    # The key itself is not an argument: every user of the machine can read the arguments of a process.
     Option(
         "--key-file",
         "pay with the private key in this file, or in FAREGATE_PAYER_KEY",
@@ -166,7 +166,7 @@ def run_pay(arguments: Namespace) -> int:
         purchase = Purchase(request, payment_file, payer, clock, arguments.wait, report)
         steps = purchase.show_price(wallet.select_requirements) if arguments.dry_run else purchase.buy()
         result = run_purchase(purchase, steps)
-        # A refused or pending response is no result: its body must not end up in a pipe as one.
+        # A refused or pending response is not a result: its body must not end up in a pipe as one.
         if result.response is not None and result.exit in (ExitCode.RESULT, ExitCode.ERROR):
             _write_response(result.response, arguments, payment_file)
         # Only now: until the result has been written, the payment is the only way to fetch it again.

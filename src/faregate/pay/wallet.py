@@ -166,7 +166,7 @@ def _read_key_file(path: str) -> str:
 def _parse_key(text: str, source: str) -> str:
     """Return the key with its 0x prefix. Raises `ConfigurationError`, whose text never contains the key."""
     key = text.strip()
-    # Zero has the right form, but is no key of the curve.
+    # Zero has the right form, but is not a key of the curve.
     if not _PRIVATE_KEY.fullmatch(key) or int(key, 16) == 0:
         raise ConfigurationError(_describe_invalid_key(source))
     return key if key.startswith("0x") else f"0x{key}"

@@ -70,7 +70,7 @@ def _build_values(name: str, revision: ContractRevision) -> Iterator[str]:
             yield f"\n    {key}: {_build_type(key in is_required)}"
             yield f'    """{_quote(value.label, f"a number of {value.unit}")}"""'
         return
-    # A name such as input-tokens is no identifier, so it takes the other syntax.
+    # A name such as input-tokens is not an identifier, so it takes the other syntax.
     yield f"\n{name} = TypedDict("
     yield f'    "{name}",'
     yield "    {"

@@ -164,7 +164,7 @@ def _make_unissued_id(prefix: str) -> str:
 
 
 def describe_journals(table: RouteTable) -> list[str]:
-    """Say what a journal lacks that is no error, because one process needs no more."""
+    """Say what a journal lacks that is not an error, because one process needs no more."""
     try:
         paywalls = table.group_offers()
     except ConfigurationError:

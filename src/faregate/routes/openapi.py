@@ -62,7 +62,7 @@ def _ask(offer: Offer, paywall: Paywall) -> tuple[str | None, Price | None]:
 
 
 def _build_paths(routes: Iterable[tuple[RouteInfo, Offer]]) -> dict[str, Operation]:
-    """Build the operations by path and method. A pattern that is no template is left out."""
+    """Build the operations by path and method. A pattern that is not a template is left out."""
     paths = dict[str, Operation]()
     for route, offer in routes:
         if (template := read_route(route.path)) is None:

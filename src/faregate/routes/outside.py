@@ -71,7 +71,7 @@ def send_request(method: str, url: str) -> Response:
 def check_url(url: str, send: Send = send_request) -> OutsideReport:
     """Check the requests that a seller's document lists; or those to one URL, if it has a path.
 
-    Raises `CommandError` for what is no URL.
+    Raises `CommandError` for what is not a URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:

@@ -55,7 +55,7 @@ class Difference:
     - hash: it settled by another transaction than the books name
     - refund: a recorded refund that the chain does not have
     - disputed: as many nodes show it as do not
-    - foreign: a transfer without an authorization. It is no payment, and no difference of one
+    - foreign: a transfer without an authorization. It is not a payment, and not a difference of one
     """
 
     kind: Kind

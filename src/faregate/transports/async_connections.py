@@ -114,7 +114,7 @@ class AsyncioConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
-        # uvloop may give an error that is no OSError.
+        # uvloop may give an error that is not an OSError.
         self._end_exchange(exc if isinstance(exc, OSError) else NoReply("the connection was closed"))
 
     def _end_exchange(self, outcome: Reply | Exception) -> None:

@@ -26,7 +26,7 @@ _PARAMETER: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 _STRING: Final = {"type": "string"}
 _ANY_OBJECT: Final = {"type": "object"}
 _VALUES: Final = frozenset(("const", "default", "enum", "example", "examples"))
-"""Keywords of a schema whose values are no schemas."""
+"""Keywords of a schema whose values are not schemas."""
 Schema = Mapping[str, Any]
 _NO_SCHEMA: Final[Schema] = {}
 
@@ -178,7 +178,7 @@ def _build_body(operation: Schema) -> tuple[str, Schema, Any]:
 def _try_example(schema: Schema) -> Any:
     try:
         return make_example(schema)
-    except (ValueError, TypeError, LookupError):  # also of what is no schema
+    except (ValueError, TypeError, LookupError):  # also of what is not a schema
         return None
 
 

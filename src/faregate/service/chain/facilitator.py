@@ -122,7 +122,7 @@ class FacilitatorClient:
             raise FacilitatorUnavailable(f"{self.name}: {error}") from None
         body = _read_object(response.body)
         is_valid = body.get("isValid")
-        # Compared by identity: 1 is no verdict, nor is "true".
+        # Compared by identity: 1 is not a verdict, nor is "true".
         if is_valid is True and response.status == 200:
             return VerifyResult(True)
         # A server in trouble says no to everything. With 4xx the verdict in the body is meant.

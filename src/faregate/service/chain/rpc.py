@@ -103,7 +103,7 @@ def _split(url: str) -> SplitResult:
         raise ConfigurationError(f"{_HOW}, in plain ASCII and without a fragment.")
     try:
         parts = urlsplit(url)
-        if parts.hostname and parts.port != 0:  # `port` raises for one that is no number, or too large
+        if parts.hostname and parts.port != 0:  # `port` raises for one that is not a number, or too large
             return parts
     except ValueError:
         pass

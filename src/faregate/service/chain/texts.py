@@ -12,7 +12,7 @@ _LONGEST_WORD: Final = 80
 
 
 def clean_text(text: object) -> str:
-    """Return one short line of plain ASCII, in which no word could be a secret; empty if it is no text."""
+    """Return one short line of plain ASCII, in which no word could be a secret; empty if it is not text."""
     if not isinstance(text, str):
         return ""
     words = _UNUSUAL.sub(" ", text[:_MAX_READ]).split()

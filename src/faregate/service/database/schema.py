@@ -402,7 +402,7 @@ refunds: Final = Table(
 _IS_KEPT: Final = text("removed_at IS NULL")
 Index(
     "ix_refunds_transfer",
-    # Without the account: one transfer is no refund of two sellers.
+    # Without the account: one transfer is not a refund of two sellers.
     refunds.c.asset,
     refunds.c.payer,
     refunds.c.transaction_hash,
