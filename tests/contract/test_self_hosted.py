@@ -9,7 +9,7 @@ import pytest
 
 from faregate.emulator import Wallet
 from faregate.system import system_clock
-from tests.contract.conftest import Seller, assert_instructions, assert_released, assert_withheld
+from tests.contract.conftest import Running, Seller, assert_instructions, assert_released, assert_withheld
 from tests.emulator.sql_accounts import open_source
 from tests.emulator.sql_service import SqlService
 from tests.support.waiting import eventually
@@ -21,6 +21,14 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlService]:
         service = SqlService(source, clock=system_clock)
         service.serve()
         yield service
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _restarted(running: Running) -> Iterator[None]:
+    """Start the shop anew for later tests: some of its processes know the contracts of this service only."""
+    yield
+    running.server.stop()
+    running.server.start()
 
 
 @pytest.fixture(autouse=True)
