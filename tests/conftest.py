@@ -16,8 +16,6 @@ import tests.support.key_files  # noqa: F401
 from tests.attacks.report import Figures, figures
 from tests.hostile.report import Tally, tally
 from tests.servers.shared import not_run
-from tests.support.forked_workers import ForkedWorkers, Summaries, name_run
-from tests.support.preloaded import start_server
 from tests.support.products import find_left_out
 
 # No example has to be done in 200 ms: the machine may be busy.
@@ -105,7 +103,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="whole products where the suite takes a part of each"
     )
-    parser.addoption("--processes", type=int, default=0, help="run the tests in so many forked processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -118,10 +115,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a job in the background is started. The processes of tests would ignore Ctrl-C too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.option.processes and not config.option.collectonly:
-        name_run()
-        if not config.option.quick:
-            start_server()  # on the other processor, while tests are collected here
 
 
 def _turn(item: pytest.Item) -> int:
@@ -148,7 +141,7 @@ def is_quick(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes: the tests of a file run in one, and those of one server, of which ever file.
+    """With `-n`: the tests of a file run in one process, and those of one server, of whichever file.
 
     First, because pytest-xdist reads the groups in this very hook.
     """
@@ -200,25 +193,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         report.nodeid = report.nodeid.rpartition("@")[0] or report.nodeid
     if report.failed:
         _failed.add(report.nodeid)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """With `--processes`, instead of pytest's own loop, which still says when nothing can be run."""
-    count = session.config.option.processes
-    if count == 0 or session.config.option.collectonly or session.testsfailed:
-        return None
-    groups: dict[str, list[int]] = {}
-    for index, item in enumerate(session.items):
-        groups.setdefault(_group(item), []).append(index)
-    summaries = Summaries(_use_own_database, _summarize, _add_summary)
-    ForkedWorkers(session, count, list(groups.values()), summaries).run()
-    return True
-
-
-def _use_own_database() -> None:
-    if "tests.django_site.settings" in sys.modules:
-        sys.modules["tests.django_site"].use_own_database()
 
 
 def _summarize() -> dict[str, Any]:
