@@ -235,9 +235,9 @@ def test_a_folder_that_cannot_be_written_is_named_at_start(tmp_path: Path) -> No
     """The administrator may write everywhere, so somebody else starts it."""
     (folder := tmp_path / "shop").mkdir(mode=0o555)
     who = "65534" if os.geteuid() == 0 else str(os.geteuid())
-    for one in (tmp_path, *tmp_path.parents[:2]):
-        if os.stat(one).st_uid == os.geteuid():
-            one.chmod(0o755)
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        if os.stat(parent).st_uid == os.geteuid():
+            parent.chmod(0o755)
     with start_python(READ_ONLY, build_environ(folder, WHO=who)) as process:
         said, _ = process.communicate(120)
     assert "cannot start" in said
