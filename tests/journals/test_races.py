@@ -1,4 +1,4 @@
-"""One payment, used by a crowd at once, over all processes that share a journal: one execution."""
+"""One purchase, asked for by a crowd at once, over all processes that share a journal: one execution."""
 
 import asyncio
 import base64
@@ -19,11 +19,14 @@ from tests.journals.simultaneous_payers import Given, ask_together
 from tests.servers.shared import shared
 from tests.support.faulty_service import FaultyService
 from tests.support.headers import decode_header
+from tests.support.identifiers import with_identifier
 from tests.support.lines import read_lines
+from tests.support.waiting import eventually
 
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
 """Blanks after a comma, after a colon, and at the end: as many spellings of one payment."""
+PAYMENTS = 20
 PROCESSES = {"memory": 1, "sqlite": 3, "redis": 3, "postgres": 3}
 PATH = "/do?what=sleep-0.5"
 
@@ -72,7 +75,12 @@ def market(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder, service = tmp_path_factory.mktemp(kind), FaultyService()
     with (
         service.serving() as url,
-        running(Raced(f"race-{kind}", command, "", "asgi", place), url, folder) as server,
+        running(
+            Raced(f"race-{kind}", command, "", "asgi", place),
+            url,
+            folder,
+            FAREGATE_PAYMENT_IDENTIFIER="optional",
+        ) as server,
     ):
         yield Market(server, service, folder / "executions", PROCESSES[kind])
 
@@ -107,6 +115,23 @@ def test_one_payment_in_many_spellings_gets_one_execution(market: Market) -> Non
     assert Counter(one.status for one in given)[200] == 1
     assert {one.status for one in given} <= {200, 402, 409, 503}
     assert not [one for one in given if one.status != 200 and CONTENT.encode() in one.body]
+
+
+def test_payments_that_name_one_purchase_get_one_execution(market: Market) -> None:
+    market.wallet, before = Wallet(), len(market.executions())
+    proofs = [with_identifier(market.proof(), "pay_0123456789abcdef") for _ in range(PAYMENTS)]
+    given = asked(market, proofs)
+    one_charge = ["failed"] * (PAYMENTS - 1) + ["succeeded"]
+    assert len(market.executions()) - before == 1
+    assert eventually(lambda: sorted(market.standings()) == one_charge)
+    assert len({one.process for one in given}) >= market.processes / 2
+    # The results that are left of those a purchase may have go to whoever asks first.
+    given += asked(market, proofs)
+    assert (len(market.executions()) - before, sorted(market.standings())) == (1, one_charge)
+    counted = Counter(one.status for one in given)
+    assert set(counted) == {200, 409}
+    assert 1 <= counted[200] <= 1 + DEFAULT_POLICY.redeliveries
+    assert [CONTENT.encode() in one.body for one in given] == [one.status == 200 for one in given]
 
 
 def spelling(payment: object, after: int, before: int, behind: int) -> str:
