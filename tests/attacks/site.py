@@ -83,7 +83,9 @@ class Target:
             yield Attacker(http)
 
 
-def make_paywall(emulator: Emulator | None = None, around: Callable[[Any], Any] = lambda one: one) -> Paywall:
+def make_paywall(
+    emulator: Emulator | None = None, around: Callable[[Any], Any] = lambda one: one, **settings: Any
+) -> Paywall:
     """A paywall whose service is an emulator in this process. `around` may change its transport."""
     transport: Any = around(EmbeddedTransport(emulator or Emulator()))
     return Paywall(
@@ -93,6 +95,7 @@ def make_paywall(emulator: Emulator | None = None, around: Callable[[Any], Any] 
         environ={},
         settle_wait=0,
         transport=transport,
+        **settings,
     )
 
 

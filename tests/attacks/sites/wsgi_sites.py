@@ -83,14 +83,19 @@ def flask_site(paywall: Paywall, content: Content, *, stored: bool = False) -> f
 
 @dataclass(frozen=True)
 class DjangoProject:
-    """The routes, and the transport of the paywall that is made of the settings."""
+    """The routes, and the paywall whose transport and use of identifiers go into the settings."""
 
     routes: list[Any]
-    transport: Any
+    paywall: Paywall
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        use = self.paywall.settings.identifier_use.value
+        return {"TRANSPORT": self.paywall._client._transport, "PAYMENT_IDENTIFIER": use or None}
 
 
 def django_project(paywall: Paywall, content: Content) -> DjangoProject:
-    return DjangoProject(django_routes(content), paywall._client._transport)
+    return DjangoProject(django_routes(content), paywall)
 
 
 def django_routes(content: Content) -> list[Any]:
@@ -155,8 +160,7 @@ MIDDLEWARE = [
 
 @contextmanager
 def serving_django(awaiting: bool, site: DjangoProject, **settings: Any) -> Generator[str]:
-    own = {"TRANSPORT": site.transport}
-    with project(*site.routes, MIDDLEWARE=MIDDLEWARE, FAREGATE=own, **settings):
+    with project(*site.routes, MIDDLEWARE=MIDDLEWARE, FAREGATE=site.settings, **settings):
         Session.objects.all().delete()
         served: AbstractContextManager[str] = (
             serving(get_asgi_application(), lifespan="off")
@@ -225,7 +229,7 @@ def on_the_path(place: str) -> Callable[[Paywall, Content], DjangoProject]:
         site = django_project(paywall, content)
         views = {str(route.pattern): route.callback for route in site.routes}
         routes = [path("sold", views[place]), path("start", views["start"]), path("me", views["me"])]
-        return DjangoProject(routes, site.transport)
+        return DjangoProject(routes, paywall)
 
     return build
 
