@@ -17,11 +17,12 @@ from tests.hostile.faults import (
     twisted,
 )
 from tests.hostile.faults.framing import goes_on_after, says
+from tests.hostile.sellers import NAMED
 from tests.hostile.service import NamedFault, Speak
 from tests.support.faulty_service import Call as ServiceCall
-from tests.support.faulty_service import Fault, lost_after, lost_before, well
+from tests.support.faulty_service import Fault, changes, lost_after, lost_before, well
 from tests.support.raw_server import Connection
-from tests.support.replies import Change
+from tests.support.replies import Change, with_fields
 
 Bases = tuple[str, ...]
 BOTH: Bases = tuple(BASES)
@@ -103,6 +104,7 @@ def _redirecting(status: int, base: str) -> Speak:
     return speak
 
 
+_SETTLING = changes(with_fields(status="settling"))
 _REVISION = Emulator().revision_id("daily_report")
 
 CALLS = (
@@ -134,6 +136,23 @@ CALLS = (
         "/used",
         payments.of_used_transaction,
         before={"complete": lost_before},
+        twin=True,
+    ),
+    Call("complete a named one", "complete", NAMED, payments.of_named_complete, twin=True),
+    Call(
+        "fail the second payment of a named one",
+        "fail",
+        NAMED,
+        payments.of_named_fail,
+        before={"complete": _SETTLING},
+        twin=True,
+    ),
+    Call(
+        "look at the payers of a named one",
+        "transaction",
+        NAMED,
+        payments.of_named_transaction,
+        before={"complete": _SETTLING},
         twin=True,
     ),
 )

@@ -12,8 +12,10 @@ from faregate.paywall import Paywall
 from faregate.rules.builtin import builtin_account
 from faregate.rules.records import TransactionRecord
 from tests.hostile.calls import Call
+from tests.hostile.sellers import NAMED
 from tests.hostile.service import CaseService, NamedFault
 from tests.journals.stores import Clock
+from tests.support.promises import Wrong
 from tests.support.usage_account import with_usage_price
 
 _ACCOUNT = with_usage_price(builtin_account())
@@ -56,7 +58,8 @@ class Case:
     """The service's and the payer's. It stands still, so that no payment is too late."""
     runs: list[str | None] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
-    proof: str | None = None
+    proofs: tuple[str, ...] = ()
+    """The payments that the payer sends in turn."""
     visits: int = 0
     delivered: bool = False
     must_pay_anew: bool = False
@@ -77,11 +80,28 @@ class Case:
         return self.fault in self.service.met
 
     @property
+    def is_named(self) -> bool:
+        return self.call.path == NAMED
+
+    @property
+    def proof(self) -> str | None:
+        """The payment of the next visit."""
+        return self.proofs[self.visits % len(self.proofs)] if self.proofs else None
+
+    @property
     def name(self) -> str:
         return f"{self.call.name}: {self.fault.name} ({self.window})"
 
     def worked(self, payment: Payment) -> None:
-        self.runs.append(payment.transaction_id)
+        run, before = payment.transaction_id, [run for run in self.runs if run is not None]
+        if run is not None and before and (run in before or not self._may_be_made_again(before)):
+            self.wrong(Wrong.SECOND_EXECUTION, f"{before}, and then {run}")
+        self.runs.append(run)
+
+    def _may_be_made_again(self, before: list[str]) -> bool:
+        """Whether the work may run for another payment: these were not charged, and never will be."""
+        known = self.service.transactions
+        return self.is_named and all(run in known and known[run].status == "failed" for run in before)
 
     def owed(self) -> list[str]:
         """The states of rows that are not final, and not stuck."""
@@ -102,8 +122,10 @@ class Case:
 
     @property
     def transaction(self) -> TransactionRecord | None:
-        """The one there is, of the one proof there is."""
-        return next(iter(self.service.transactions.values()), None)
+        """The one whose work ran last; without any, the first."""
+        known = self.service.transactions
+        worked = [known[run] for run in self.runs if run in known]
+        return worked[-1] if worked else next(iter(known.values()), None)
 
     @property
     def charged(self) -> int:

@@ -84,9 +84,6 @@ def look_back(case: Case) -> None:
     case.wrongs += case.service.mistakes
     if not case.met:
         case.wrong(NEVER_MET)
-    paid = [run for run in case.runs if run is not None]
-    if case.call.path != "/free" and len(paid) > 1:
-        case.wrong(Wrong.SECOND_EXECUTION, f"{len(paid)} times")
     told = [transaction for transaction, _ in case.service.outcomes]
     if len(told) > len(set(told)):
         case.wrong(Wrong.CONTRADICTION)

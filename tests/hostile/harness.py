@@ -17,7 +17,7 @@ from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.paywall import Paywall
 from tests.hostile.case import Case, Seen
-from tests.hostile.sellers import SellerApp
+from tests.hostile.sellers import NAMED, SellerApp
 from tests.hostile.service import CaseServices
 from tests.journals.stores import KEY
 from tests.servers.http import serving, serving_wsgi
@@ -86,6 +86,7 @@ class Harness:
             journal=case.journal,
             environ={},
             settle_wait=0,
+            payment_identifier="optional" if case.call.path == NAMED else None,
             on_event=case.ear.hear,
             timeout=timeout,
         )

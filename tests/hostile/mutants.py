@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
-from faregate.core.models import Outcome, Response, WorkSucceeded, header_values
+from faregate.core import completion, flow, recovery
+from faregate.core.claims import PendingPayment
+from faregate.core.interfaces import Backend, Flow
+from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded, header_values
 from faregate.core.results import (
     Completion,
     CompletionPaid,
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
+    Settlement,
 )
 from faregate.errors import BadAnswer
 from faregate.merchant import backend, interpret
@@ -81,8 +85,37 @@ def _values_are_made_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(backend, "_write_completion", write)
 
 
+def _unread_payers_differ(patch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be read who pays, each payment is taken for another payer's."""
+    honest = recovery.compare_payers
+
+    def compare_payers(backend: Backend, *transaction_ids: str) -> Flow[bool | None]:
+        return bool((yield from honest(backend, *transaction_ids)))
+
+    patch.setattr(flow, "compare_payers", compare_payers)
+
+
+def _names_are_not_read(patch: pytest.MonkeyPatch) -> None:
+    """After a delivery, each payment is a new purchase."""
+    patch.setattr(flow, "read_identifier", lambda _request, _proof: "")
+
+
+def _all_that_is_signed_is_charged(patch: pytest.MonkeyPatch) -> None:
+    """The second payment of a named purchase is completed as sold."""
+    honest = completion.complete_failure
+
+    def complete_failure(
+        backend: Backend, entry: PendingPayment, outcome: WorkFailed, *, repeated: bool
+    ) -> Flow[Settlement]:
+        yield from completion._complete(backend, entry, WorkSucceeded(Response(200)))
+        return (yield from honest(backend, entry, outcome, repeated=repeated))
+
+    patch.setattr(flow, "complete_failure", complete_failure)
+
+
 UNPAID, AGAIN = Wrong.UNPAID_RELEASE, Wrong.PAY_AGAIN
-OTHER_VALUES = "other values were reported"
+OTHER_VALUES, OTHER_SUM = "other values were reported", "another sum was charged"
+_SECOND, _WHOSE = "fail the second payment of a named one", "look at the payers of a named one"
 
 BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "no receipt asked for": (_no_receipt_asked_for, "complete", "receipt is", UNPAID),
@@ -95,6 +128,9 @@ BROKEN: dict[str, tuple[Patch, str, str, str]] = {
     "nonsense means not paid": (read_completions(_nonsense_means_not_paid), "complete", "status is", AGAIN),
     "failed is failed, whatever else is said": (_failed_is_failed, "complete", "failed, and", AGAIN),
     "values are made anew": (_values_are_made_anew, "complete a use", "another payment", OTHER_VALUES),
+    "unread payers differ": (_unread_payers_differ, _WHOSE, "payer is", Wrong.SECOND_EXECUTION),
+    "names are not read": (_names_are_not_read, "complete a named one", "status is", OTHER_SUM),
+    "both are charged": (_all_that_is_signed_is_charged, _SECOND, "status is", OTHER_SUM),
     "a look is enough to release": (release_on_a_look, "look at an unpaid one", "a perfect lie", UNPAID),
 }
 """How; at which call and with which faults the matrix must see it; and what it must see."""

@@ -20,10 +20,19 @@ from faregate.paywall import Paywall
 from tests.support.usage_account import USED
 
 CONTENT = "what is paid for"
-SELLS = {"/paid": "daily_report", "/refusing": "daily_report", "/free": "free_notes", "/used": USED}
-"""`/refusing` gives nothing that is worth its price; that of `/used` follows what its handler reports."""
+NAMED = "/named"
+SELLS = {
+    "/paid": "daily_report",
+    "/refusing": "daily_report",
+    "/free": "free_notes",
+    "/used": USED,
+    NAMED: "daily_report",
+}
+"""`/refusing` gives nothing that is worth its price; that of `/used` follows what its handler reports.
+The payer of `NAMED` names the purchase, and signs several payments for it.
+"""
 REPORTED = {"tokens": "1230"}
-PRICES = {"/paid": 50_000, "/used": 12_300}
+PRICES = {"/paid": 50_000, "/used": 12_300, NAMED: 50_000}
 """What is charged for a result, in atomic units."""
 
 

@@ -10,7 +10,7 @@ from tests.hostile.faults.framing import says, trailing
 from tests.hostile.forgery import LIE
 from tests.hostile.service import NamedFault
 from tests.merchant.samples import RECEIPT, SETTLEMENT, TAIL
-from tests.support.replies import JSON, json_reply, with_fields, with_header, without
+from tests.support.replies import JSON, json_reply, with_body, with_fields, with_header, without
 
 IDS = (*JUNK, OTHER, f"rex_{TAIL}", f"TXN_{TAIL}", f" {OTHER}", f"{OTHER}\n", f"{OTHER}0", [OTHER])
 STATUSES = (
@@ -101,6 +101,40 @@ def of_used_transaction() -> Iterator[NamedFault]:
 
 OTHER_VALUES = {"code": "invalid_request", "message": "the transaction was completed with other values"}
 MISSING_VALUE = {"code": "invalid_request", "message": "values.tokens is required by the revision"}
+
+
+def of_named_complete() -> Iterator[NamedFault]:
+    """What is said of the first payment of a named purchase, of the second one, or of both."""
+    yield from twisted("no proof", without(PROOF))
+    yield from field("status", STATUSES)
+    elsewhere = {"transaction_id": OTHER, "receipt": RECEIPT | {"transaction_id": OTHER}}
+    yield from twisted("of another payment, all of it", with_fields(**elsewhere))
+    for signs in SIGNS:
+        change = {"status": "failed", **signs}
+        yield from twisted(f"failed, and {sorted(signs)} gone", with_fields(**change))
+
+
+def of_named_fail() -> Iterator[NamedFault]:
+    """What is said of the second payment, which is not charged."""
+    yield from field("status", [*STATUSES, "succeeded"])
+    yield from field("receipt", [RECEIPT])
+    yield from answering("409 settled", json_reply(409, SETTLED))
+    yield from twisted("failed, and with a proof", with_header(PROOF, LIE))
+
+
+def of_named_transaction() -> Iterator[NamedFault]:
+    """What is said of whose the payments are. Whom the service names is believed, however it is written."""
+    yield from field("id", IDS, ("after",))
+    yield from field("payer", NO_PAYERS, ("after",))
+    yield from twisted("payer in upper case", with_body(_in_upper_case), ("after",))
+
+
+NO_PAYERS: tuple[Any, ...] = (GONE, None, 0, 1.5, True, [], {}, ["x"], "")
+SETTLED = {"code": "transaction_settled", "message": "the transaction has settled"}
+
+
+def _in_upper_case(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "payer": str(body["payer"]).upper()} if "payer" in body else body
 
 
 def of_fail() -> Iterator[NamedFault]:
