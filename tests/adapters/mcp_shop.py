@@ -142,6 +142,24 @@ def add_tools(shop: Shop) -> None:
         runs.append("plain")
         return "sunny"
 
+    @server.tool(structured_output=False)
+    @paid("daily_report")
+    def plain_unsendable() -> str:
+        runs.append("plain_unsendable")
+        return "sunny \ud800"
+
+    @server.tool()
+    @paid("daily_report")
+    def structured_unsendable() -> str:
+        runs.append("structured_unsendable")
+        return "sunny \ud800"
+
+    @server.tool(structured_output=False)
+    @paid("daily_report")
+    def meta_unsendable() -> CallToolResult:
+        runs.append("meta_unsendable")
+        return CallToolResult(content=[TextContent(type="text", text="sunny")], _meta={"note": "\ud800"})
+
     @server.tool()
     @paid("token_meter")
     async def metered(tokens: Any, payment: Payment) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -124,6 +125,16 @@ async def test_a_protocol_error_is_failed_work(shop: Shop) -> None:
     async with shop.connect() as buyer:
         with pytest.raises(MCPError, match="not now"):
             await buyer.buy("fail", {"how": "protocol"})
+    assert shop.statuses == ["failed"]
+
+
+@pytest.mark.parametrize("tool", ["plain_unsendable", "structured_unsendable", "meta_unsendable"])
+async def test_a_result_that_cannot_be_sent_is_not_charged(shop: Shop, tool: str) -> None:
+    """The SDK writes results as UTF-8 after the payment, and a lone surrogate has no form there."""
+    async with shop.connect() as buyer:
+        with suppress(MCPError):  # the answer says no more than that the tool failed
+            assert (await buyer.buy(tool)).is_error
+    assert shop.runs == [tool]
     assert shop.statuses == ["failed"]
 
 

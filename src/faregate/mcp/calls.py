@@ -162,11 +162,11 @@ class ToolCall:
 
     async def _take(self, result: Result) -> Result:
         if self._checkout.state is State.AUTHORIZED:
-            if self._checkout.is_work_paid:
-                record_results((result, *self._returned[-1:]))
-            if is_question(result):
-                return await self._on_error(ConfigurationError(QUESTION))
             try:
+                if self._checkout.is_work_paid:
+                    record_results((result, *self._returned[-1:]))
+                if is_question(result):
+                    raise ConfigurationError(QUESTION)
                 self._checkout.buffer.start(find_status(result), HEADERS)
                 self._checkout.buffer.append(write_body(result))
             except Exception as error:

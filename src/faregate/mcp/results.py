@@ -12,6 +12,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, cast
 
+from mcp_types import JSONRPCResponse
 from pydantic import BaseModel
 
 from faregate.core.models import Header, Headers, Response
@@ -42,6 +43,9 @@ def is_question(result: Mapping[str, Any]) -> bool:
 
 
 def write_body(result: Result) -> bytes:
+    """Write a result as a body. Raises `ValueError` if the SDK could not send the result."""
+    # As the SDK does later, after the payment: it has no form for lone surrogates and deep nesting.
+    JSONRPCResponse(jsonrpc="2.0", id=0, result=result).model_dump_json(by_alias=True, exclude_unset=True)
     return json.dumps(result, separators=(",", ":")).encode()
 
 
