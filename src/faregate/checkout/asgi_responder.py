@@ -422,7 +422,7 @@ class PaywallResponder:
         If a route raises, the answer of middleware around the routes is not a result. Nor is a response that
         the route cut: Starlette's `BaseHTTPMiddleware` sends the end of it.
         """
-        if self.checkout.answerer is Answerer.NOBODY:
+        if self.checkout.answerer is Answerer.NONE:
             self.checkout.note_call()  # middleware tries another router after one that raised
         if self._routed_status is not None and not is_error(self._routed_status):
             self.checkout.is_prefix_called = True

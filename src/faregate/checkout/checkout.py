@@ -595,11 +595,11 @@ class Checkout:
     def note_cut(self) -> None:
         """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
         if self.answerer is Answerer.HANDLER:
-            self.answerer = Answerer.NOBODY
+            self.answerer = Answerer.NONE
 
     def note_call(self) -> None:
         """Note that another handler is called in place of one that raised."""
-        if self.answerer is Answerer.NOBODY:
+        if self.answerer is Answerer.NONE:
             self.answerer = Answerer.HANDLER
 
     def note_status(self, status: int) -> None:

@@ -94,8 +94,8 @@ def inspect_handler(
 def _list_asked(handler: Any, calls: Iterable[Any]) -> list[Offer]:
     """List the offers that every call of a handler asks for. A wrapper may hold others to choose from."""
     prices = [part for part in walk_chain(handler) if is_price(part)]
-    found = (_get_offer(price, OFFER) for price in (*prices, *calls))
-    return list(dict.fromkeys(offer for offer in found if offer is not None))
+    offers = (_get_offer(price, OFFER) for price in (*prices, *calls))
+    return list(dict.fromkeys(offer for offer in offers if offer is not None))
 
 
 _TWO_OFFERS = "{} sells {}: no payer can buy it. Keep one offer, on the handler or on its group."

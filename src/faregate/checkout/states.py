@@ -45,7 +45,7 @@ class Answerer(Enum):
     """Who made the response of a handler that was authorized: only the handler's own may be a result."""
 
     HANDLER = auto()
-    NOBODY = auto()
+    NONE = auto()
     """The handler raised, sent an error or cut its response, and no other was called since."""
     OTHER = auto()
     """Something has answered the exception of the handler."""

@@ -232,10 +232,10 @@ def _parse_and_amend(request: PaidRequest, reply: Response) -> Access:
 
 
 def _describe(request: PaidRequest) -> Described | None:
-    found = None if request.find_operation is None else request.find_operation()
-    if found is None:
+    operation = None if request.find_operation is None else request.find_operation()
+    if operation is None:
         return None
-    return Described(request.http.method, request.http.url, request.resource_url, *found)
+    return Described(request.http.method, request.http.url, request.resource_url, *operation)
 
 
 def _amend(access: AccessUnpaid, described: Described | None, declared: Mapping[str, Any]) -> AccessUnpaid:

@@ -56,10 +56,10 @@ class Curve:
 def _recover_by_coincurve(keys: Any, digest: bytes, signature: bytes) -> bytes | None:
     # eth-keys takes longer to convert than coincurve to compute, and each payment has a signature.
     try:
-        found = keys.PublicKey.from_signature_and_message(signature, digest, hasher=None)
+        recovered = keys.PublicKey.from_signature_and_message(signature, digest, hasher=None)
     except ValueError:
         return None
-    public_key: bytes = found.format(compressed=False)
+    public_key: bytes = recovered.format(compressed=False)
     return public_key[1:]
 
 
