@@ -23,7 +23,12 @@ from faregate.core.results import (
     TransactionState,
 )
 from faregate.errors import ApiError, BadAnswer
-from faregate.merchant.interpret import parse_access, parse_completion, parse_transaction_state
+from faregate.merchant.interpret import (
+    parse_access,
+    parse_completion,
+    parse_payer,
+    parse_transaction_state,
+)
 from tests.core.flow_script import OTHER_TXN, TXN
 from tests.core.replies import COMPLETED, DETAIL, SOLD
 from tests.merchant.samples import SETTLEMENT
@@ -237,6 +242,17 @@ def test_a_field_that_decides_nothing_refuses_no_payment(execution: Any) -> None
     extra = {"resource_execution_id": execution, "expires_at": None}
     assert parse_access(answer(200, {"transaction_id": SOLD, **extra})) == AccessGranted(SOLD)
     assert parse_access(answer(200, {"transaction_id": None, **extra})) == AccessFree(None)
+
+
+@pytest.mark.parametrize("payer", [None, "", 7, [], "unknown", "0x0", "0x" + "g" * 40, "0x" + "a" * 41])
+def test_a_payer_that_is_no_address_is_not_compared(payer: object) -> None:
+    with pytest.raises(BadAnswer, match="names no payer"):
+        parse_payer(changed(DETAIL, put(payer=payer)), SOLD)
+
+
+def test_a_payer_in_another_case_is_the_same() -> None:
+    address = "0x" + "aB" * 20
+    assert parse_payer(changed(DETAIL, put(payer=address)), SOLD) == address.lower()
 
 
 def test_standing() -> None:

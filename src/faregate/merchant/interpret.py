@@ -44,6 +44,7 @@ from faregate.merchant.formats import ID_TAIL
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")
 _EXECUTION_ID = re.compile(f"rex_{ID_TAIL}")
+_ADDRESS = re.compile("0x[0-9a-fA-F]{40}")
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled_at", "settled_atomic")
 
@@ -272,7 +273,8 @@ def parse_payer(reply: Response, transaction_id: str) -> str:
         raise parse_error(reply)
     detail = parse_object(reply)
     payer = detail.get("payer")
-    if detail.get("id") != transaction_id or not (isinstance(payer, str) and payer):
+    # Payers are compared: two payments of `unknown` are not one payer's.
+    if detail.get("id") != transaction_id or not (isinstance(payer, str) and _ADDRESS.fullmatch(payer)):
         raise BadAnswer("HTTP 200: the reply names no payer of this transaction")
     return payer.lower()
 
