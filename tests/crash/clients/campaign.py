@@ -20,17 +20,20 @@ from faregate.emulator.server import run as run_emulator
 from faregate.merchant.client import MerchantClient
 from faregate.system import get_url
 from tests.crash.clients import facilitator
-from tests.crash.clients.buyers import LossyProxy, Order, buy_with_python, buy_with_typescript
+from tests.crash.clients.buyers import Order, buy_with_python, buy_with_typescript
+from tests.crash.clients.proxy import LossyProxy
 from tests.crash.clients.seller import APPLICATION, DELAYS, EXECUTIONS, PAY_TO, SERVICE
 from tests.crash.sellers import serve_seller
 from tests.crash.workers.killer import Killer
 from tests.support.lines import read_lines
-from tests.support.processes import fork
+from tests.support.processes import fork, serving
 
 WEIGHTS = (50, 25, 15, 10)
 """How many of a hundred orders have each delay."""
 PATIENCE = 240.0
 """Seconds after which the last buyer gives up."""
+LOST = "lost"
+"""The log of the answers that were lost."""
 OPEN = ("authorized", "settling", "reconciling")
 _PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
 
@@ -58,16 +61,17 @@ def run(campaign: Campaign, show: Callable[[str], None] = lambda _: None) -> dic
     try:
         with (
             _serve(campaign.application, folder) as url,
-            _sell(campaign.application, url, folder) as (port, pid),
+            _sell(campaign.application, url, folder) as (seller, pid),
+            _lose_answers(campaign, seller, folder) as port,
         ):
             orders = _make_orders(campaign)
-            killer, lost = asyncio.run(_play(campaign, orders, port, pid, show))
+            killer = asyncio.run(_play(campaign, orders, port, pid, show))
             charges = _read_charges(campaign.application, url, folder)
         executions = len(read_lines(folder / "executions"))
         return {
             "application": campaign.application,
             "kills": len(killer.deaths),
-            "lost_answers": lost,
+            "lost_answers": len(read_lines(folder / LOST)),
             **judge(orders, charges, executions),
         }
     finally:
@@ -98,11 +102,8 @@ def _make_orders(campaign: Campaign) -> list[Order]:
 
 async def _play(
     campaign: Campaign, orders: list[Order], port: int, pid: int, show: Callable[[str], None]
-) -> tuple[Killer, int]:
-    chance = random.Random(f"{campaign.seed} lost")
-    proxy = LossyProxy(port, chance, campaign.lose, loses_results=campaign.loses_results)
-    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+) -> Killer:
+    url = f"http://127.0.0.1:{port}"
     end = time.monotonic() + PATIENCE
     killer = Killer(pid, campaign.seed, end, campaign.kill_every)
     killing = asyncio.create_task(killer.run()) if campaign.kill_every else None
@@ -119,9 +120,7 @@ async def _play(
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-        server.close()
-        await proxy.close()
-    return killer, proxy.lost
+    return killer
 
 
 async def _show(orders: Sequence[Order], killer: Killer, show: Callable[[str], None]) -> None:
@@ -178,6 +177,19 @@ def _sell(application: str, service: str, folder: Path) -> Generator[tuple[int, 
     }
     with serve_seller("tests.crash.clients.seller", "/orders/0/0", settings, folder) as served:
         yield served
+
+
+@contextmanager
+def _lose_answers(campaign: Campaign, seller: int, folder: Path) -> Generator[int]:
+    """The port of a proxy before the seller's."""
+    chance = random.Random(f"{campaign.seed} lost")
+    lost = folder / LOST
+    proxy = LossyProxy(seller, chance, campaign.lose, lost, loses_results=campaign.loses_results)
+    process = serving(proxy.run)
+    try:
+        yield process.port
+    finally:
+        process.kill()
 
 
 def _read_charges(application: str, service: str, folder: Path) -> Counter[str]:
