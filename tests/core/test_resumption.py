@@ -1,6 +1,7 @@
 """A payer signs a new payment while an earlier one for the same request is open."""
 
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from faregate.core.claims import (
     Replayable,
     ReplayPolicy,
     Resumable,
+    SettlementWrite,
     find_resumed,
     name_resumption,
 )
@@ -101,12 +103,21 @@ def first(claim: Any, claimant: Claimant = PAYER_COMES) -> Pair:
     return ClaimTransaction(OTHER_TXN, claimant), claim
 
 
-@pytest.mark.parametrize("has_left", [True, False])
-def test_a_result_is_not_delivered_to_a_payer_who_has_left(has_left: bool) -> None:
+@pytest.mark.parametrize(
+    ("leaves", "written"),
+    [([False, False], [True]), ([True], [False]), ([False, True], [True, False])],
+    ids=["stays", "left before", "left meanwhile"],
+)
+def test_a_result_is_not_delivered_to_a_payer_who_has_left(leaves: list[bool], written: list[bool]) -> None:
     asked: Any = "whether the payer has left"
+    looks = [(asked, has_left) for has_left in leaves]
+    writes = [
+        (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, delivered), SettlementWrite.FIRST)
+        for delivered in written
+    ]
+    in_turns = [pair for pairs in zip_longest(looks, writes) for pair in pairs if pair is not None]
     request = replace(REQUEST, has_payer_left=lambda: asked)
-    recorded = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, not has_left), None)
-    response = play(serve(request), *ACCESSED, start(True), *RUNS[:-1], (asked, has_left), recorded)
+    response = play(serve(request), *ACCESSED, start(True), *RUNS[:-1], *in_turns)
     assert (response.status, response.body) == (200, RESULT.body)
 
 

@@ -19,6 +19,7 @@ from faregate.core.claims import (
     Replayable,
     ReplayPolicy,
     RequestMismatch,
+    SettlementWrite,
     name_resumption,
 )
 from faregate.core.models import WorkFailed
@@ -124,6 +125,38 @@ def test_after_its_delivery_a_payment_is_a_new_purchase(journal: AnyJournal, del
         assert begin(journal, 2)[1] == EarlierPayment("txn_1")
         assert isinstance(journal.claim(signed(1), HERE), Replayable)
     assert begin(journal, 3)[1] is True
+
+
+def test_a_result_that_was_not_sent_is_delivered_to_its_payer_later(journal: AnyJournal) -> None:
+    lease = started(journal, 1)
+    settle(journal, lease)
+    assert journal.record_settlement(lease, RESPONSE, RECEIPT, False) is SettlementWrite.REPEATED
+    assert begin(journal, 2)[1] == EarlierPayment("txn_1")
+    # The first delivery is not counted: three more may follow this one.
+    replays = [journal.claim(signed(1), HERE) for _ in range(5)]
+    assert [type(each) for each in replays] == [*[Replayable] * 4, AlreadyUsed]
+
+
+def test_a_delivery_is_taken_back_beside_a_payment_that_has_its_purchase(journal: AnyJournal) -> None:
+    lease = started(journal, 1)
+    settle(journal, lease)
+    started(journal, 2)
+    assert journal.record_settlement(lease, RESPONSE, RECEIPT, False) is SettlementWrite.REPEATED
+    assert isinstance(journal.claim(signed(1), HERE), Replayable)
+    assert begin(journal, 3)[1] == EarlierPayment("txn_2")
+
+
+def test_only_its_own_lease_takes_a_delivery_back_before_a_later_one(
+    journal: AnyJournal, clock: Clock
+) -> None:
+    lease = started(journal, 1)
+    settle(journal, lease)
+    journal.record_settlement(Lease(lease.key, lease.fence + 1), RESPONSE, RECEIPT, False)
+    assert isinstance(journal.claim(signed(1), HERE), Replayable)
+    journal.record_settlement(lease, RESPONSE, RECEIPT, False)
+    assert begin(journal, 2)[1] is True
+    clock.now += 3600.0
+    assert not isinstance(journal.claim(signed(1), HERE), Replayable)
 
 
 @pytest.mark.parametrize("at_end", [False, True])

@@ -171,7 +171,7 @@ MUTANTS = (
            "        case TransactionSettled():\n"
            '            return PaymentProven(outcome.result, "")\n'
            "        case TransactionState.PENDING if not (yield"),
-    Mutant("deliver-to-a-payer-who-left", SETTLEMENT, "                awaited = not has_left\n", "                awaited = True\n"),
+    Mutant("deliver-to-a-payer-who-left", SETTLEMENT, "    return not has_left\n", "    return True\n"),
     Mutant("release-on-a-look-while-waiting", SETTLEMENT,
            "        completion = yield from _complete(backend, payment, outcome)\n    match completion:",
            '        return PaymentProven(outcome.result, "")\n    match completion:'),
@@ -251,7 +251,12 @@ MUTANTS = (
     Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
-    Mutant("purchase-freed-by-the-sweep", ROW, "        if delivered:\n            self._note_sender(owner)", "        self._end_purchase()", PURCHASES),
+    Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._end_purchase()\n        self.expires_at", PURCHASES),
+    Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and may_leave and not is_elsewhere and not (yield from _is_awaited(request)):", "if False:", RESUMPTION),
+    Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or _get_copy(lease).purchase", "pass", PURCHASES),
+    Mutant("delivery-of-another-lease-taken-back", ROW, "is_first and self.fence == lease.fence", "is_first", PURCHASES),
+    Mutant("later-delivery-taken-back", ROW, "is_first = self.delivered and self.redelivered == 0", "is_first = self.delivered", PURCHASES),
+    Mutant("purchase-of-two-payments-in-memory", MEMORY, "if self._purchases.get(row.purchase, row) is not row:", "if False:", PURCHASES),
     Mutant("unsent-result-counts-as-sent", ROW, "return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS", "return True", UNSENT),
     Mutant("sender-is-not-known", ROW, "if self.purchase and has_lock(owner):", "if False:", UNSENT),
     Mutant("named-purchase-made-again", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if True:", IDENTIFIERS),

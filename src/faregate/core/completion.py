@@ -107,7 +107,7 @@ def complete_success(
     `repeated`: the outcome was written by an earlier attempt. `request` is that of the payer who waits for
     the result, if one does.
     """
-    awaited, is_observed = request is not None, request is None or request.is_observed
+    is_observed = request is None or request.is_observed
     if is_observed:
         payment, completion = yield from _measure_completion(backend, payment, outcome)
     else:
@@ -118,18 +118,22 @@ def complete_success(
         completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
-            if request is not None and request.has_payer_left is not None:
-                # The result is not delivered if its payer has left; the payer may come back for it.
-                has_left: bool = yield request.has_payer_left()
-                awaited = not has_left
+            # The result is not delivered if its payer has left; the payer may come back for it.
+            may_leave = request is not None and request.has_payer_left is not None
+            awaited = (yield from _is_awaited(request)) if may_leave else request is not None
             # The payment is proven from here on. The result leaves even if the journal cannot be written.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
+            is_elsewhere = awaited and record is SettlementWrite.DELIVERED_ELSEWHERE
+            if awaited and may_leave and not is_elsewhere and not (yield from _is_awaited(request)):
+                # A busy journal takes a while, and a payer who waited long leaves in it.
+                awaited = False
+                yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             if is_observed:
                 payment = describe_receipt(payment, receipt)
                 # Two workers may complete a payment whose lease was lost: it is reported, and counted, once.
                 if record is SettlementWrite.FIRST:
                     yield backend.emit_event(Settled(payment.transaction_id, awaited, payment.sale))
-            if awaited and record is SettlementWrite.DELIVERED_ELSEWHERE:
+            if is_elsewhere:
                 return DeliveredElsewhere()
             if awaited and is_observed:
                 yield backend.emit_event(Released(payment.transaction_id, payment.sale))
@@ -145,6 +149,14 @@ def complete_success(
         case CompletionUnknown(reason):
             yield backend.log_warning(f"the payment is not proven: {reason}", payment.transaction_id)
             return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
+
+
+def _is_awaited(request: PaidRequest | None) -> Flow[bool]:
+    """Whether a payer waits for the result, as far as the server tells."""
+    if request is None or request.has_payer_left is None:
+        return request is not None
+    has_left: bool = yield request.has_payer_left()
+    return not has_left
 
 
 def complete_failure(

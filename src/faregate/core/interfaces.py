@@ -138,7 +138,9 @@ class Journal(Protocol):
     ) -> MaybeAwaitable[SettlementWrite]:
         """Mark a row with a result as settled, and return whether another worker had done so before.
 
-        The redelivery window opens when it is first `delivered`, now or by a later claim.
+        The redelivery window opens when it is first `delivered`, now or by a later claim. A second call under
+        the same lease with `delivered` False takes the delivery back: the payer had left before the result
+        was sent.
         """
         ...
 

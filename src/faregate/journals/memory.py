@@ -38,7 +38,7 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.row import Fingerprint, Holder, Row, find_use, hash_purchase, size_of
+from faregate.journals.row import Fingerprint, Holder, Row, RowLease, find_use, hash_purchase, size_of
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
 
@@ -110,7 +110,7 @@ class MemoryJournal:
             self._rows[key] = row
             self._note_authorization(row)
             self._note_expiry(row)
-            return Claimed(Lease(key, row.fence))
+            return Claimed(RowLease(key, row.fence))
 
     def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
         fingerprint = self._fingerprint(claimant, "")
@@ -263,6 +263,8 @@ class MemoryJournal:
             was_settled = row.was_settled
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
+                if self._purchases.get(row.purchase, row) is not row:
+                    row.end_purchase()  # the delivery was taken back, and another payment has it by now
                 self._note_purchase(row)
                 self._note_expiry(row)
             return row.describe_settlement(lease, was_settled, changed)

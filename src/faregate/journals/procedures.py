@@ -33,6 +33,7 @@ from faregate.journals.row import (
     Row,
     RowLease,
     find_use,
+    forget_purchase,
     hash_purchase,
     keep_copy,
     read_copy,
@@ -305,7 +306,11 @@ class Procedures:
             was_settled = row.was_settled
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
-        row, changed = yield from self._end(lease, change)
+        try:
+            row, changed = yield from self._end(lease, change)
+        except PurchaseTaken:
+            forget_purchase(lease)
+            row, changed = yield from self._end(lease, change)
         if row is None:
             # Only a row that has ended is removed, so this payment was counted before.
             return SettlementWrite.REPEATED

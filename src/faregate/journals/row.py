@@ -19,6 +19,7 @@
    two rows have the same: of a payer's payments for one request, one runs at a time. Where locks show which
    processes live, a delivered row keeps its purchase and the `owner` that sent the result, until the payer's
    next payment asks: if the owner died soon after the record of the delivery, the result may not have left.
+   Nor has it if the owner takes the delivery back, because the payer had left by then.
    A purchase that its payer has named stays for as long as the row, unless the payment failed: it is not made
    again.
 
@@ -450,8 +451,14 @@ class Row:
     ) -> bool:
         """Record a confirmed payment, whichever process holds the lease: it stays true.
 
-        The first process that delivers gets the fencing token, so that only one of two does.
+        The first process that delivers gets the fencing token, so that only one of two does. If its payer
+        left before the result was sent, it takes the delivery back (`delivered` False).
         """
+        if not delivered and self._was_delivered_by(lease):
+            self.delivered, self.owner = False, ""
+            self.purchase = self.purchase or _get_copy(lease).purchase
+            self.touched_at, self.expires_at = now, now + policy.undelivered_retention
+            return True
         # It was settled without a delivery. This is the first one.
         if self.state is RowState.SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
@@ -472,9 +479,15 @@ class Row:
         self.receipt = receipt
         self.delivered = delivered
         if delivered:
+            _get_copy(lease).purchase = self.purchase
             self._note_sender(owner)
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
+
+    def _was_delivered_by(self, lease: Lease) -> bool:
+        """Whether this lease delivered the result, and no later request has got it."""
+        is_first = self.delivered and self.redelivered == 0
+        return self.state is RowState.SETTLED and is_first and self.fence == lease.fence
 
     def describe_settlement(self, lease: Lease, was_settled: bool, changed: bool) -> SettlementWrite:
         """Tell the writer of a settlement, after `record_settlement`, whether to count and to deliver.
@@ -592,10 +605,12 @@ class RowCopy:
     """A row as the journal that granted its lease last read or wrote it, and the stamp it had; or nothing.
 
     So a write needs no read before it: it is made on the condition that the row still has this stamp.
+    `purchase` is what the row had before the delivery, in case that is taken back.
     """
 
     row: Row | None = None
     stamp: int = 0
+    purchase: str = ""
 
 
 @frozen
@@ -607,13 +622,23 @@ class RowLease(Lease):
 
 def read_copy(lease: Lease) -> tuple[Row | None, int]:
     """Return the copy of the row that a lease carries, and its stamp."""
-    return (lease.copy.row, lease.copy.stamp) if isinstance(lease, RowLease) else (None, 0)
+    copy = _get_copy(lease)
+    return copy.row, copy.stamp
 
 
 def keep_copy(lease: Lease, row: Row, stamp: int) -> None:
     """Note what was written under a lease."""
-    if isinstance(lease, RowLease):
-        lease.copy.row, lease.copy.stamp = row, stamp
+    copy = _get_copy(lease)
+    copy.row, copy.stamp = row, stamp
+
+
+def forget_purchase(lease: Lease) -> None:
+    """Let a delivery under this lease be taken back without its purchase: another payment has it by now."""
+    _get_copy(lease).purchase = ""
+
+
+def _get_copy(lease: Lease) -> RowCopy:
+    return lease.copy if isinstance(lease, RowLease) else RowCopy()
 
 
 def _get_retention(policy: JournalPolicy) -> float:
