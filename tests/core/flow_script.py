@@ -181,6 +181,13 @@ def _play(
     flow: Flow[Any], script: tuple[Pair, ...], events: list[Event], clock: Iterator[float] = STOPPED
 ) -> Any:
     STEP_BACKEND.clock = clock
+    try:
+        return _play_script(flow, script, events)
+    finally:
+        STEP_BACKEND.clock = STOPPED
+
+
+def _play_script(flow: Flow[Any], script: tuple[Pair, ...], events: list[Event]) -> Any:
     answer: Any = None
     for number, (expected, next_answer) in enumerate(script):
         try:
