@@ -1,17 +1,22 @@
 """Whether a result left whose sender died soon after recording the delivery. With killed processes."""
 
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from faregate.core.claims import EarlierPayment, Replayable
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.row import UNSENT_SECONDS
-from tests.journals.rows import HERE
+from faregate.journals.sqlite.database import SqliteDatabase
+from faregate.journals.sqlite.store import SqliteStore
+from tests.core.flow_script import ACR
+from tests.journals.rows import HERE, WORK_SECONDS, fresh
 from tests.journals.stores import STORED, Clock, disconnect, find_class
 from tests.journals.test_owner_locks import LOCKED, NOW, SILENT
-from tests.journals.test_purchases import begin, led_to_first, settle, started
+from tests.journals.test_purchases import begin, led_to_first, settle, signed, started
 from tests.support.preloaded import PreloadedPython
 from tests.support.products import spread
 
@@ -114,3 +119,63 @@ def test_of_two_payments_after_a_delivery_one_runs(kind: str, send: Send, open_j
     journal, other = open_journal(kind, Clock(NOW + 1)), open_journal(kind, Clock(NOW + 1))
     started(journal, 2)
     assert begin(other, 3)[1] == EarlierPayment("txn_2")
+
+
+def count_changes(journal: PersistentJournal) -> list[int]:
+    """The number of statements that wrote rows since, in the only value of a list."""
+    statements: list[str] = []
+    changes = [0]
+
+    def trace(statement: str) -> None:
+        # A statement is said again for each trigger that it sets off.
+        if statement.startswith("UPDATE journal") and statement not in statements:
+            statements.append(statement)
+            changes[0] += 1
+
+    database: SqliteDatabase = getattr(journal, "_store")._database  # noqa: B009
+    database.write(lambda connection: connection.set_trace_callback(trace))
+    return changes
+
+
+def test_the_next_purchase_of_a_payer_is_one_write_of_sqlite(
+    open_journal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried, and then written in one transaction with the end of the one before."""
+    journal = open_journal("sqlite", Clock(NOW))
+    settle(journal, started(journal, 1))
+    monkeypatch.setattr(SqliteStore, "find_purchase", None)
+    lease = fresh(journal.claim(signed(2), HERE))
+    changes = count_changes(journal)
+    assert journal.record_transaction(lease, "txn_2", ACR, WORK_SECONDS, HERE) is True
+    assert changes == [2]  # the end, and what was tried before
+    settle(journal, lease)
+    started(journal, 3)
+
+
+def test_next_purchases_in_one_batch_of_sqlite_begin_together(
+    open_journal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = open_journal("sqlite", Clock(NOW))
+    payers = [f"0x{number:040x}" for number in range(1, 4)]
+    for number, payer in enumerate(payers[:2]):
+        settle(journal, begin(journal, number, HERE, payer)[0])
+    monkeypatch.setattr(SqliteStore, "find_purchase", None)
+    leases = [fresh(journal.claim(signed(10 + number, payer), HERE)) for number, payer in enumerate(payers)]
+    changes = count_changes(journal)
+    database: SqliteDatabase = getattr(journal, "_store")._database  # noqa: B009
+    begun: list[object] = []
+
+    def start(number: int) -> None:
+        lease, transaction_id = leases[number], f"txn_next_{number}"
+        begun.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, HERE))
+
+    with database._executing:  # the first one is taken by the writer, and the others wait together
+        threads = [Thread(target=start, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        while database.writer._queue.qsize() < 2:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert begun == [True] * 3
+    assert changes[0] <= 5

@@ -153,6 +153,7 @@ class JournalFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
+        self._name = str(self.path)
         if not self.path.parent.is_dir():
             raise ConfigurationError(f"The journal's folder does not exist: make {self.path.parent} first.")
         if self.path.is_dir():
@@ -175,7 +176,7 @@ class JournalFile:
 
     def _get_identity(self) -> tuple[int, int] | None:
         try:
-            stat = self.path.stat()
+            stat = os.stat(self._name)  # as text: a `Path` would be spelt out each time
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from faregate.journals.file_locks import FileLocks
 from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.owner_locks import OwnerLocks
+from faregate.journals.row import IDENTIFIED
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.work import Change, DatabaseWork, Deletion, FirstMatch, RowWrite
@@ -53,6 +54,10 @@ _DUE = f"SELECT {_WITHOUT_RESULT} {_LONGEST_DUE}"
 _IS_DUE = f"SELECT 1 {_LONGEST_DUE}"
 _OWED = f"SELECT {_PLAIN} {_MINE} AND expires_at IS NULL ORDER BY since LIMIT ?"
 _INSERT_PART = "INSERT INTO large VALUES (?, ?, ?, ?)"
+_END_PURCHASE = (
+    "UPDATE journal SET purchase = NULL, owner = '', stamp = ? WHERE namespace = ? AND purchase = ? "  # noqa: S608
+    f"AND delivered AND owner = (SELECT owner {_MINE} AND key = ? AND stamp = ?)"
+)
 _DELETE = f"DELETE {_MINE} AND key = ? AND stamp = ?"
 _UNFETCHED = f"SELECT {_PLAIN} {_MINE} AND {UNFETCHED} AND expires_at <= ? ORDER BY expires_at LIMIT ?"
 _NEXT_PAGE = f"SELECT {_WITHOUT_RESULT} {_MINE} AND key > ? ORDER BY key LIMIT {PAGE}"
@@ -154,7 +159,9 @@ class SqliteStore(BatchedRows):
         columns = {**changes, "result": b""} if is_large else changes
         values = (*columns.values(), self._namespace, key, stamp)
         written = self._namespace, key, changes["stamp"]
-        update = RowWrite(_update(tuple(columns)), values, written, durable)
+        update = RowWrite(
+            _update(tuple(columns)), values, written, durable, release=self._release_purchase(operation)
+        )
         if not is_large:
             return update
 
@@ -166,6 +173,16 @@ class SqliteStore(BatchedRows):
             return changed
 
         return Change(replace, durable)
+
+    def _release_purchase(self, operation: Replace) -> tuple[str, Sequence[Any]] | None:
+        """End the same purchase of a row whose result this process has sent; others decide by themselves."""
+        key, stamp, changes, _ = operation
+        purchase = changes.get("purchase")
+        if not purchase or purchase.startswith(IDENTIFIED):
+            return None
+        # A stamp was never used for any row, so it may serve two.
+        mine = self._namespace
+        return _END_PURCHASE, (changes["stamp"], mine, purchase, mine, key, stamp)
 
     # Reading
 

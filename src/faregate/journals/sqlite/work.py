@@ -39,6 +39,7 @@ class RowWrite(NamedTuple):
 
     `make_sql` gives the statement for so many rows. It is one object for all writes of the same form. Rows of
     it may be all NULL, and then change nothing. `written` is namespace, key and stamp of the row thereafter.
+    `release` is a statement, with its values, that ends what another row holds and this one wants, if it may.
     """
 
     make_sql: Callable[[int], str]
@@ -46,9 +47,25 @@ class RowWrite(NamedTuple):
     written: tuple[str, bytes, int]
     durable: bool = False
     needs_transaction: bool = False
+    release: tuple[str, Sequence[Any]] | None = None
 
     def run(self, connection: sqlite3.Connection) -> bool:
+        if self.release is None:
+            return self.write(connection)
+        try:
+            return self.write(connection)
+        except sqlite3.IntegrityError:
+            # Usually no other row holds it, so this is looked for only now.
+            return bool(Change(self._release_and_write, self.durable).run(connection))
+
+    def write(self, connection: sqlite3.Connection) -> bool:
+        """Write the row, and release nothing."""
         return connection.execute(self.make_sql(1), self.values).rowcount == 1
+
+    def _release_and_write(self, connection: sqlite3.Connection) -> bool:
+        if self.release is not None:
+            connection.execute(*self.release)
+        return self.write(connection)
 
 
 class Deletion(NamedTuple):
@@ -131,6 +148,10 @@ def _write_rows(
     # Few sizes, for few statements to prepare and keep.
     size = 1 << (len(tasks) - 1).bit_length()
     values += [None] * (len(tasks[0].work.values) * (size - len(tasks)))
+    for task in tasks:
+        # Before the statement for all of them, which one row of theirs would refuse.
+        if task.work.release is not None:
+            connection.execute(*task.work.release)
     try:
         has_all = connection.execute(make_sql(size), values).rowcount == len(tasks)
     except Exception as error:
