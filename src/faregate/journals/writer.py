@@ -309,13 +309,16 @@ class _WriterThread(threading.Thread):
 
 def _take_batch(queued: _Queue, first: list[Task[Any]]) -> list[Task[Any]]:
     batch = [task for task in first if task.try_begin()]
-    with suppress(queue.Empty):
-        while len(batch) < MAX_BATCH:
+    # Asked first: mostly it is empty, and an exception for each batch takes longer.
+    while len(batch) < MAX_BATCH and not queued.empty():
+        try:
             tasks = queued.get_nowait()
-            if tasks is None:
-                queued.put(None)
-                break
-            batch += [task for task in tasks if task.try_begin()]
+        except queue.Empty:  # another thread, which follows one that ended, took the last
+            break
+        if tasks is None:
+            queued.put(None)
+            break
+        batch += [task for task in tasks if task.try_begin()]
     return batch
 
 

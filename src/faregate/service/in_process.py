@@ -76,13 +76,28 @@ class _Own:
         self._granted: tuple[AccountRow, KeyGrant] | None = None
 
     def authenticate(self, secret: str) -> KeyGrant:
-        # As it is now: another process may have published a price.
+        """Read the account as it is now: another process may have published a price."""
         database = self._runtime.books.database
         current = read_account(database, self.account.org, self.account.environment) or self.account
         granted = self._granted
         if granted is None or granted[0] != current:
             self._granted = granted = current, self._runtime.backends.open_own(current)
         return granted[1]
+
+    def get_known(self) -> KeyGrant:
+        """Return what `authenticate` gave last: enough to complete what was sold, at whatever price."""
+        granted = self._granted
+        return self.authenticate("") if granted is None else granted[1]
+
+
+class _Known:
+    """The same without a read of the account."""
+
+    def __init__(self, own: _Own) -> None:
+        self._own = own
+
+    def authenticate(self, secret: str) -> KeyGrant:
+        return self._own.get_known()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,7 @@ class _Running:
 
     runtime: Runtime
     own: _Own
+    known: _Known
     close: Callable[[], None]
 
 
@@ -140,7 +156,8 @@ class InProcessService:
                     return json_value_response(self._publish(json.loads(body or b"{}")))
                 running = self._open()
                 self._begin(running)
-                return respond(WireRequest(method, path, headers, body), running.own)
+                accounts = running.known if finishes_payment(url) else running.own
+                return respond(WireRequest(method, path, headers, body), accounts)
         except (DatabaseError, StoreUnavailable) as error:
             raise NoAnswer(f"the service's database is away: {error}") from error
 
@@ -255,7 +272,7 @@ def _open(settings: Settings, environment: Environment, has_journal: bool) -> _R
         account = _ensure_account(runtime.books, settings, environment)
         check_recipient(settings, account.name, account.pay_to)
         runtime.warn_of_unserved()
-        return _Running(runtime, _Own(runtime, account), stack.pop_all().close)
+        return _make_running(runtime, account, stack)
 
 
 def _open_to_read(settings: Settings, environment: Environment) -> _Running:
@@ -263,7 +280,12 @@ def _open_to_read(settings: Settings, environment: Environment) -> _Running:
     with ExitStack() as stack:
         runtime = stack.enter_context(open_runtime(settings))
         account = runtime.books.find_account(environment, None)
-        return _Running(runtime, _Own(runtime, account), stack.pop_all().close)
+        return _make_running(runtime, account, stack)
+
+
+def _make_running(runtime: Runtime, account: AccountRow, stack: ExitStack) -> _Running:
+    own = _Own(runtime, account)
+    return _Running(runtime, own, _Known(own), stack.pop_all().close)
 
 
 def _prepare_tables(settings: Settings) -> None:

@@ -48,10 +48,12 @@ class HttpConnection:
         self._reader.start()
         rest = memoryview(request)
         # A service may refuse a request, and close, before it has read all of it: its reply is there.
-        with suppress(ConnectionError):
+        try:
             while rest:
                 self._socket.settimeout(get_remaining(moment))
                 rest = rest[self._socket.send(rest) :]
+        except ConnectionError:
+            pass
         while self._reader.reply is None:
             self._socket.settimeout(get_remaining(moment))
             self._reader.receive(self._socket.recv(CHUNK))

@@ -8,7 +8,6 @@ import os
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -135,13 +134,15 @@ class IdleStack(Generic[C]):
 
     def take(self, origin: "Origin") -> C | None:
         """A connection to `origin` for one call, if there is one."""
-        with suppress(IndexError):  # another thread may take the last one
+        try:
             while self._idle:
                 since, connection = self._idle.pop()
                 is_young = monotonic() - since <= self._keep_seconds
                 if is_young and connection.origin == origin and not connection.is_stale():
                     return connection
                 self._unused.append(connection)
+        except IndexError:  # another thread took the last one
+            pass
         return None
 
     def put(self, connection: C) -> None:
@@ -153,7 +154,7 @@ class IdleStack(Generic[C]):
 
     def pop_unused(self) -> C | None:
         """A connection to close: of no more use, or idle for too long; any, if the stack is closed."""
-        with suppress(IndexError):  # as in `take`
+        try:
             if self._unused:
                 return self._unused.popleft()
             if self._idle:
@@ -161,6 +162,8 @@ class IdleStack(Generic[C]):
                 if self._is_closed or monotonic() - since > self._keep_seconds:
                     return connection
                 self._idle.appendleft((since, connection))
+        except IndexError:  # as in `take`
+            pass
         return None
 
     def mark_closed(self) -> None:

@@ -46,8 +46,6 @@ _STATEMENTS: Final = "faregate_statements"
 """What executes statements of sales on a connection."""
 _FILE: Final = "faregate_file"
 """Which file of the disk a connection to SQLite has opened."""
-_GENERATION: Final = "faregate_generation"
-"""Which of the connections of a `_KeptConnections` one is: those of before a loss are lost, too."""
 _OF_OTHERS: Final = 4
 """Connections of a pool of which statements of sales keep none."""
 _BUSY: Final = (5, 261, 517)  # SQLITE_BUSY, and while the log is recovered, or a snapshot is old
@@ -63,6 +61,26 @@ class LostConnection(DatabaseError):
     """The connection ended during a statement. What it wrote may be committed or not."""
 
 
+class _Kept:
+    """A connection that is not given back to its pool, with what each statement would ask of the pool."""
+
+    __slots__ = ("connection", "file", "generation", "is_valid", "pooled", "statements")
+
+    def __init__(self, pooled: PoolProxiedConnection, generation: int) -> None:
+        self.pooled: Final = pooled
+        self.connection: Final[Any] = pooled.driver_connection
+        self.statements: Final[SqliteStatements | PostgresStatements] = pooled.info[_STATEMENTS]
+        self.file: Final[tuple[int, int] | None] = pooled.info.get(_FILE)
+        self.generation: Final = generation
+        """Which of the connections of a `_KeptConnections` it is: those of before a loss are lost, too."""
+        self.is_valid = True
+
+    def invalidate(self, error: Exception | None = None) -> None:
+        """Close it for good."""
+        self.is_valid = False
+        self.pooled.invalidate(error)
+
+
 class _KeptConnections:
     """Up to `most` connections of an engine that statements of sales have to themselves. Thread-safe.
 
@@ -74,33 +92,36 @@ class _KeptConnections:
     def __init__(self, engine: Engine, most: int, file: str | None) -> None:
         self._engine, self._most, self._file = engine, most, file
         # Without a lock: `append` and `pop` are one step of the interpreter each.
-        self._idle: list[PoolProxiedConnection] = []
+        self._idle: list[_Kept] = []
         self._generation = 0
 
-    def take(self) -> PoolProxiedConnection:
+    def take(self) -> _Kept:
         """Return a connection for one statement. Raises what the engine raises."""
-        with suppress(IndexError):
+        try:
             kept = self._idle.pop()
-            if self._file is None or kept.info[_FILE] == _identify_file(self._file):
+        except IndexError:
+            pass
+        else:
+            if self._file is None or kept.file == _identify_file(self._file):
                 return kept
             kept.invalidate()
-            kept.close()
-        taken = self._engine.raw_connection()
-        taken.info[_GENERATION] = self._generation
-        return taken
+            kept.pooled.close()
+        # Read before it is opened: a loss meanwhile may be its own.
+        generation = self._generation
+        return _Kept(self._engine.raw_connection(), generation)
 
-    def give_back(self, taken: PoolProxiedConnection) -> None:
-        if taken.is_valid and taken.info[_GENERATION] == self._generation and len(self._idle) < self._most:
+    def give_back(self, taken: _Kept) -> None:
+        if taken.is_valid and taken.generation == self._generation and len(self._idle) < self._most:
             self._idle.append(taken)
         else:
-            taken.close()
+            taken.pooled.close()
 
     def close_idle(self) -> None:
         """Give back all that are not in use, and later those that are."""
         self._generation += 1
         with suppress(IndexError):
             while True:
-                self._idle.pop().close()
+                self._idle.pop().pooled.close()
 
 
 class Database:
@@ -249,12 +270,11 @@ class Database:
     ) -> list[Row]:
         kept = kept or self._kept
         try:
-            pooled = kept.take()
+            taken = kept.take()
         # The driver's own error comes from the events that configure a new connection.
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             raise _describe_failure(error, self.name) from None
-        connection: Any = pooled.driver_connection
-        statements: SqliteStatements | PostgresStatements = pooled.info[_STATEMENTS]
+        connection, statements = taken.connection, taken.statements
         try:
             if then is not None:
                 _begin_immediate(self._writer, connection, self._timeout)
@@ -271,14 +291,14 @@ class Database:
                 rows = statements.execute(compiled, values)
         except self._engine.dialect.loaded_dbapi.Error as error:
             if self._engine.dialect.is_disconnect(error, connection, None):
-                pooled.invalidate(error)
+                taken.invalidate(error)
                 self.close_idle()  # the others in the pool are lost as well
                 raise LostConnection(f"{self.name} closed the connection") from None
             raise _describe_failure(error, self.name) from None
         finally:
             if then is not None and connection.in_transaction:
                 connection.rollback()
-            kept.give_back(pooled)
+            kept.give_back(taken)
         return rows
 
     @contextmanager

@@ -33,6 +33,9 @@ class Compiled:
     """The parameters whose values are part of the statement."""
     columns: tuple[tuple[str, Any], ...]
     """The names of the results, each with its type."""
+    names: tuple[str, ...]
+    amount_names: tuple[str, ...]
+    """The names of the results that are amounts."""
 
     def order(self, values: Values) -> list[Any]:
         """Return the values of the parameters in their order."""
@@ -69,7 +72,9 @@ class Statement:
                 raise TypeError(f"{name} is of a type that statements of sales do not read: {kind}")
         names = tuple(text.positiontup)
         amounts = [place for place, name in enumerate(names) if isinstance(text.binds[name].type, Amount)]
-        return Compiled(str(text), names, tuple(amounts), dict(text.params), columns)
+        given = tuple(name for name, _ in columns)
+        are_amounts = tuple(name for name, kind in columns if isinstance(kind, Amount))
+        return Compiled(str(text), names, tuple(amounts), dict(text.params), columns, given, are_amounts)
 
 
 class SqliteStatements:
@@ -91,14 +96,14 @@ def execute_on_sqlite(cursor: Any, compiled: Compiled, values: Values) -> list[R
         # sqlite3 refuses integers of more than 64 bits, and columns of amounts are text.
         given[place] = None if given[place] is None else str(given[place])
     rows = cursor.execute(compiled.sql, given)
-    return [_name_columns(compiled, row) for row in rows] if compiled.columns else []
-
-
-def _name_columns(compiled: Compiled, row: tuple[Any, ...]) -> Row:
-    return {
-        name: int(value) if value is not None and isinstance(kind, Amount) else value
-        for (name, kind), value in zip(compiled.columns, row, strict=True)
-    }
+    if not compiled.columns:
+        return []
+    # What is the same for each row is not looked for again: a row has some fifty columns.
+    named = [dict(zip(compiled.names, row, strict=True)) for row in rows]
+    for name in compiled.amount_names:
+        for row in named:
+            row[name] = None if row[name] is None else int(row[name])
+    return named
 
 
 class PostgresStatements:
