@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -119,6 +120,14 @@ def test_of_two_payments_after_a_delivery_one_runs(kind: str, send: Send, open_j
     journal, other = open_journal(kind, Clock(NOW + 1)), open_journal(kind, Clock(NOW + 1))
     started(journal, 2)
     assert begin(other, 3)[1] == EarlierPayment("txn_2")
+
+
+@each_store
+def test_a_named_purchase_is_not_made_again_while_its_sender_lives(kind: str, open_journal: Open) -> None:
+    named = replace(HERE, identifier="order_0123456789abcdef")
+    journal = open_journal(kind, Clock(NOW))
+    settle(journal, started(journal, 1, named))
+    assert begin(journal, 2, named)[1] == EarlierPayment("txn_1")
 
 
 def count_changes(journal: PersistentJournal) -> list[int]:

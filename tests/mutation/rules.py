@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant("sender-is-not-known", ROW, "if self.purchase and has_lock(owner):", "if False:", UNSENT),
     Mutant("purchase-of-another-sender-released", SQLITE + "store.py", "AND delivered AND owner = (SELECT owner {_MINE} AND key = ? AND stamp = ?)\"", "AND delivered AND ? IS NOT NULL AND ? IS NOT NULL AND ? IS NOT NULL\"", UNSENT),
     Mutant("unsent-purchase-released", SQLITE + "store.py", "AND delivered AND owner = (", "AND owner = (", PURCHASES),
-    Mutant("named-purchase-released", SQLITE + "store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", IDENTIFIERS),
+    Mutant("named-purchase-released", SQLITE + "store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", UNSENT),
     Mutant("named-purchase-made-again", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if True:", IDENTIFIERS),
     Mutant("named-purchase-of-a-failed-payment", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if not self.purchase.startswith(IDENTIFIED):", IDENTIFIERS),
     Mutant("named-purchase-of-another-client", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if not row.has_same_client(fingerprint):", IDENTIFIERS),
