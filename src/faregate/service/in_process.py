@@ -5,6 +5,7 @@ account. Everything that lasts is in one database, so that another worker, or `f
 same database, goes on when this process ends.
 """
 
+import asyncio
 import atexit
 import json
 import logging
@@ -12,7 +13,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -63,7 +66,7 @@ from faregate.x402.tokens import Environment
 SELLER_ID: Final = "in-process"
 """The id of the seller whom the settings name. A catalog may name another one."""
 _THREADS: Final = 40
-"""Calls of one event loop that run at the same time, and as many completions beside them."""
+"""Calls from event loops that run at the same time, and as many completions beside them."""
 _log = logging.getLogger("faregate.service")
 find_database = find_in_process_database
 
@@ -131,6 +134,7 @@ class InProcessService:
         self._settings = settings
         self._is_reader, self._has_journal = is_reader, has_journal
         self._environment: Final[Environment] = environment
+        self._pools = _make_pools()
         self._limiters = tuple(RunVar[anyio.CapacityLimiter](f"faregate.service.{n}") for n in range(2))
         self._lock = threading.RLock()
         self._running: _Running | None = None
@@ -166,9 +170,13 @@ class InProcessService:
     ) -> Response:
         """Answer one call in another thread: it may wait for the database and for a node."""
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
-        limiter = self._get_limiter(int(finishes_payment(url)))
-        call = partial(self.send, method, url, headers, body, seconds)
-        return await anyio.to_thread.run_sync(call, limiter=limiter)
+        kind = int(finishes_payment(url))
+        call = partial(copy_context().run, self.send, method, url, headers, body, seconds)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # trio
+            return await anyio.to_thread.run_sync(call, limiter=self._get_limiter(kind))
+        return await loop.run_in_executor(self._pools[kind], call)
 
     def close(self) -> None:
         """Stop the workers, and close the database. A later call opens it again."""
@@ -260,7 +268,13 @@ class InProcessService:
             self._running.runtime.abandon()
             _abandoned.append(self._running)  # closing it would end locks and sessions of the parent
         self._lock = threading.RLock()
+        self._pools = _make_pools()  # the threads are the parent's
         self._running, self._has_begun = None, False
+
+
+def _make_pools() -> tuple[ThreadPoolExecutor, ...]:
+    """Make the threads of calls from event loops, and those of completions. Each starts with a call."""
+    return tuple(ThreadPoolExecutor(_THREADS, "faregate-service") for _ in range(2))
 
 
 def _open(settings: Settings, environment: Environment, has_journal: bool) -> _Running:
