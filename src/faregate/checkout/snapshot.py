@@ -13,8 +13,9 @@ Rules
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, partial
+from itertools import repeat
 from types import MemberDescriptorType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -94,8 +95,10 @@ class Snapshot:
             self._restorers.append(partial(_refill_mapping, value, held))
             self.take_all(held.values(), deep=deep)
 
-    def take_all(self, values: Iterable[Any], *, deep: bool = False) -> None:
-        """`take` for each of the values; most of them are of a class that is left alone."""
+    def take_all(self, values: Collection[Any], *, deep: bool = False) -> None:
+        """`take` for each of the values; mostly all of them are of classes that are left alone."""
+        if all(map(_is_left_alone, map(_get_type, values), repeat(deep))):
+            return
         for one in values:
             if not _is_left_alone(_get_type(one), deep):
                 self.take(one, deep=deep)
@@ -154,6 +157,8 @@ _CONTAINERS = tuple(kind for kind, _, _ in _METHODS)
 
 @_cache
 def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+    if kind is dict:
+        return _DICT.copy, _refill_dict  # quicker; of a subclass it may ask for the keys
     return next((copy, refill) for base, copy, refill in _METHODS if issubclass(kind, base))
 
 

@@ -154,9 +154,15 @@ def wrap_view(view: View, sold: Offer) -> View:
 
 def _note_status(answer: Any) -> None:
     """Note the status of what a view returns, before a decorator above its price changes it."""
-    parts = cast("tuple[object, ...]", answer) if isinstance(answer, tuple) else ()
-    # As Flask reads the second one: a number, or the text of a status line.
-    status = answer.status_code if isinstance(answer, BaseResponse) else str((*parts, 0, 0)[1])[:3]
+    status: Any
+    if isinstance(answer, BaseResponse):
+        status = answer.status_code
+    elif isinstance(answer, tuple):
+        parts = cast("tuple[object, ...]", answer)
+        # As Flask reads the second one: a number, or the text of a status line.
+        status = str(parts[1])[:3] if len(parts) > 1 else ""
+    else:
+        return
     checkout = find_checkout(_get_request().environ)
     if checkout is not None and str(status).isdecimal():
         checkout.note_status(int(status))

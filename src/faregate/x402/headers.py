@@ -231,6 +231,8 @@ def find_extension(proof: str, name: str) -> object:
 def find_validity(proof: str) -> int:
     """Return for how many seconds the authorization in this header is valid, or 0. Never raises."""
     signed = _find_signed(proof)
+    if not signed:
+        return 0
     try:
         if "deadline" in signed:
             begin, end = (
