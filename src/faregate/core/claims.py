@@ -34,7 +34,7 @@ class Claimant:
     `request` is its method and URL. `sold` tells apart what equal requests buy: the name of the offer and the
     public URL. `credentials` and `body_digest` may be empty; a digest is compared only where both requests
     have one. `identifier` is empty, or the seller's origin and the name that the payer gave the purchase
-    (`faregate.core.identifiers`).
+    (`faregate.core.payment_identifier`).
     """
 
     request: str

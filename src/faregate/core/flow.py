@@ -13,7 +13,7 @@ Rules
 6. A reply that cannot be understood counts neither as paid nor as failed.
 7. While a payment is open, its payer's next one for the same request runs no work and is not charged: the
    payer gets the result of the first. Payers are compared as the service verified them. A payer who names
-   the purchase (`faregate.core.identifiers`) gets it also after its delivery.
+   the purchase (`faregate.core.payment_identifier`) gets it also after its delivery.
 
 Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
 (`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
@@ -48,7 +48,6 @@ from faregate.core.completion import (
     report_failure,
     report_success,
 )
-from faregate.core.identifiers import read_identifier
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import (
     HandlerResult,
@@ -59,6 +58,7 @@ from faregate.core.models import (
     WorkSucceeded,
     header_values,
 )
+from faregate.core.payment_identifier import read_identifier
 from faregate.core.recovery import compare_payers, recover
 from faregate.core.release import build_unpaid, find_slash_redirect, is_error
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
