@@ -11,8 +11,8 @@ from faregate.core.claims import (
     Claimed,
     Lease,
     PendingPayment,
+    Recoverable,
     ReplayPolicy,
-    Resumable,
     SettlementWrite,
 )
 from faregate.core.interfaces import Flow, RunHandler
@@ -228,7 +228,7 @@ def claimed(answer: Any = None, url: str = "/summary?q=1") -> Pair:
 
 def resumed(entry: PendingPayment = HELD) -> Pair:
     """The payer of an open payment comes back."""
-    return claimed(Resumable(entry))
+    return claimed(Recoverable(entry))
 
 
 def leased(entry: PendingPayment | None) -> Pair:

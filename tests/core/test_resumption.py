@@ -14,9 +14,9 @@ from faregate.core.claims import (
     InProgress,
     Lease,
     PendingPayment,
+    Recoverable,
     Replayable,
     ReplayPolicy,
-    Resumable,
     SettlementWrite,
     find_resumed,
     name_resumption,
@@ -130,7 +130,7 @@ def test_the_new_payment_is_given_up_before_the_first_one_is_looked_at() -> None
     settled = (GetTransaction(OTHER_TXN), TransactionSettled(RECEIPT))
     completed = (CallComplete(FIRST, GOOD), PAID)
     recorded = (RecordSettlement(FIRST.lease, PAID.payment_response, RECEIPT, True), None)
-    script = (*ACCESSED, start(EARLIER), *COMPARED, LINKED, *GIVEN_UP, first(Resumable(FIRST)))
+    script = (*ACCESSED, start(EARLIER), *COMPARED, LINKED, *GIVEN_UP, first(Recoverable(FIRST)))
     response = play(serve(REQUEST), *script, settled, completed, recorded)
     assert (response.status, response.body) == (200, RESULT.body)
     assert ("Faregate-Transaction", OTHER_TXN) in response.headers
@@ -181,7 +181,7 @@ def test_work_that_was_cut_off_is_ended_and_the_new_payment_runs() -> None:
         (RecordFinal(FIRST.lease, False, "interrupted"), True),
     )
     seen = start(EarlierPayment(OTHER_TXN, is_interrupted=True))
-    script = (*ACCESSED, seen, *COMPARED, first(Resumable(cut_off), CLAIMANT), *ended, start(True), *RUNS)
+    script = (*ACCESSED, seen, *COMPARED, first(Recoverable(cut_off), CLAIMANT), *ended, start(True), *RUNS)
     assert play(serve(REQUEST), *script).status == 200
 
 
@@ -217,7 +217,7 @@ def test_a_payment_that_is_given_up_is_reported_again_until_it_is_acknowledged()
     entry = replace(OURS, outcome=WorkFailed(CODE))
     looked = (GetTransaction(TXN), TransactionState.AUTHORIZED)
     reported = ((CallComplete(entry, WorkFailed(CODE)), CompletionUnpaid()), GIVEN_UP[1])
-    response = play(serve(REQUEST), claimed(Resumable(entry)), looked, *reported, first(REPLAYED))
+    response = play(serve(REQUEST), claimed(Recoverable(entry)), looked, *reported, first(REPLAYED))
     assert response.status == 200
 
 

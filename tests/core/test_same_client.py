@@ -18,9 +18,9 @@ from faregate.core.claims import (
     Claimant,
     ClientMismatch,
     ClientUnverified,
+    Recoverable,
     Replayable,
     ReplayPolicy,
-    Resumable,
 )
 from faregate.core.flow import CROWD_PAUSES
 from faregate.core.models import Headers, Offer, PaidRequest, Response
@@ -305,7 +305,7 @@ def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:
 
 
 def test_a_held_result_is_settled_where_the_proof_is_enough() -> None:
-    again = (CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, Resumable(HELD)))
+    again = (CLIENT_UNVERIFIED, RECALLED_SECRET, (CLAIM_SAME_PROOF, Recoverable(HELD)))
     response = play_sale(*again, looked_up(TransactionSettled(RECEIPT)), completed(PAID, HELD), settled())
     assert (response.body, response.released) == (RESULT.body, True)
 

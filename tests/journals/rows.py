@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Resumable
+from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Recoverable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
@@ -27,7 +27,7 @@ def fresh(claim: Claim) -> Lease:
 
 
 def owed(claim: Claim) -> PendingPayment:
-    assert isinstance(claim, Resumable)
+    assert isinstance(claim, Recoverable)
     return claim.entry
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from faregate.asgi import PaywallMiddleware
-from faregate.core.claims import Claimant, InProgress, PendingPayment, RequestMismatch, Resumable
+from faregate.core.claims import Claimant, InProgress, PendingPayment, Recoverable, RequestMismatch
 from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
 from faregate.errors import JournalError
@@ -48,7 +48,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
         assert await journal.record_outcome(lease, GOOD) is True
         await journal.schedule_retry(lease)
         again = await journal.claim("proof", HERE)
-        assert isinstance(again, Resumable)
+        assert isinstance(again, Recoverable)
         await journal.record_settlement(again.entry.lease, "cGFpZA==", RECEIPT, True)
         await journal.record_pending(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE

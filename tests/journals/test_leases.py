@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimed, InProgress, Replayable, Resumable, SettlementWrite
+from faregate.core.claims import Claimed, InProgress, Recoverable, Replayable, SettlementWrite
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
@@ -126,13 +126,13 @@ def test_no_lease_is_renewed_past_its_own_end(open_one: Open, clock: Clock) -> N
     started(mine)
     clock.now += WORK_SECONDS + TERMS.completion_lease
     beat(mine)
-    assert isinstance(theirs.claim("proof", HERE), Resumable)
+    assert isinstance(theirs.claim("proof", HERE), Recoverable)
 
 
 def test_a_lease_that_was_given_back_has_no_owner(open_one: Open) -> None:
     mine, theirs = open_one(), open_one()
     assert mine.schedule_retry(decided(mine))
-    assert isinstance(theirs.claim("proof", HERE), Resumable)
+    assert isinstance(theirs.claim("proof", HERE), Recoverable)
     assert not mine._heartbeat._leases
 
 

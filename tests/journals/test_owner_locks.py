@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from faregate.core.claims import Claim, InProgress, PendingPayment, Resumable
+from faregate.core.claims import Claim, InProgress, PendingPayment, Recoverable
 from faregate.errors import JournalError
 from faregate.journals import file_locks, session_locks
 from faregate.journals.owner_locks import has_lock
@@ -117,7 +117,7 @@ def take(journal: PersistentJournal, seconds: float = 1.0) -> PendingPayment:
     while isinstance(claim := journal.claim("proof", HERE), InProgress):
         assert time.monotonic() < end, "the row of a dead process is still leased"
         time.sleep(0.02)
-    assert isinstance(claim, Resumable)
+    assert isinstance(claim, Recoverable)
     return claim.entry
 
 

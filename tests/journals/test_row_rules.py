@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from faregate.core.claims import Claimed, Lease, Replayable, ReplayPolicy, Resumable
+from faregate.core.claims import Claimed, Lease, Recoverable, Replayable, ReplayPolicy
 from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
 from faregate.journals.policy import DEFAULT_POLICY
@@ -90,7 +90,7 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
     ]
 
 
-CHANGES_ROW = (Claimed, Resumable, Replayable)
+CHANGES_ROW = (Claimed, Recoverable, Replayable)
 """The results of `claim_again` with which the row may have changed."""
 
 

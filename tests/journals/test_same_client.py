@@ -14,10 +14,10 @@ from faregate.core.claims import (
     ClientMismatch,
     ClientUnverified,
     InProgress,
+    Recoverable,
     Replayable,
     ReplayPolicy,
     RequestMismatch,
-    Resumable,
     SettlementWrite,
 )
 from faregate.journals.persistent import PersistentJournal
@@ -77,7 +77,7 @@ def test_a_held_result_is_bound_as_well(journal: AnyJournal) -> None:
     assert journal.schedule_retry(lease)
     for _ in range(2):
         assert journal.claim("proof", BOB) == ClientMismatch()
-    assert isinstance(journal.claim("proof", ALICE), Resumable)
+    assert isinstance(journal.claim("proof", ALICE), Recoverable)
 
 
 def test_without_credentials_the_bytes_of_the_proof_must_be_secret(journal: AnyJournal) -> None:
@@ -132,7 +132,7 @@ def test_a_held_result_is_for_a_cookie_with_another_time_too(journal: AnyJournal
     assert journal.schedule_retry(worked(journal, ROLLING))
     assert journal.claim("proof", ROLLED) == ClientUnverified(TXN)
     assert journal.claim("proof", OTHERS) == ClientMismatch()
-    assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Resumable)
+    assert isinstance(journal.claim("proof", ROLLED_WITH_SECRET), Recoverable)
 
 
 def test_credentials_keep_nobody_from_paying_anew(journal: AnyJournal) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Lease, PendingPayment, Replayable, Resumable
+from faregate.core.claims import Lease, PendingPayment, Recoverable, Replayable
 from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
@@ -35,7 +35,7 @@ def decided(journal: SqliteJournal) -> Lease:
 
 def owed(journal: SqliteJournal) -> PendingPayment:
     claim = journal.claim("proof", HERE)
-    assert isinstance(claim, Resumable)
+    assert isinstance(claim, Recoverable)
     return claim.entry
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faregate.core.claims import Claimed, EarlierPayment, PendingPayment, Resumable
+from faregate.core.claims import Claimed, EarlierPayment, PendingPayment, Recoverable
 from faregate.core.interfaces import RunHandler
 from faregate.core.results import AccessGranted, AccessPending, CompletionPaid
 from tests.core.steps import (
@@ -73,7 +73,7 @@ def _is_lost(lost: bool, question: Question | None, answer: Any) -> bool:
 
 def _fences_in(answer: Any) -> frozenset[int]:
     match answer:
-        case Claimed(lease) | Resumable(PendingPayment(lease)) | PendingPayment(lease):
+        case Claimed(lease) | Recoverable(PendingPayment(lease)) | PendingPayment(lease):
             return frozenset((lease.fence,))
         case _:
             return frozenset()

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Claimed, PendingPayment, Resumable, find_resumed
+from faregate.core.claims import Claimed, PendingPayment, Recoverable, find_resumed
 from faregate.core.interfaces import RunHandler
 from tests.core.steps import (
     AbandonClaim,
@@ -92,7 +92,7 @@ class Watch:
                 self._known.add(number)
                 self._owed.add(number) if line.owed else self._owed.discard(number)
         match answer:
-            case Claimed(lease) | Resumable(PendingPayment(lease)) | PendingPayment(lease):
+            case Claimed(lease) | Recoverable(PendingPayment(lease)) | PendingPayment(lease):
                 self._took(actor, lease.key)
             case _ if isinstance(actor.question, GIVES_BACK):
                 self._holders = {key: held for key, held in self._holders.items() if held[0] is not actor}

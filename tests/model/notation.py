@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faregate.core.claims import Claimed, Lease, PendingPayment, Resumable
+from faregate.core.claims import Claimed, Lease, PendingPayment, Recoverable
 from faregate.core.models import HandlerResult, Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.core.results import AccessPending, CompletionRejected, CompletionUnknown
 from tests.model.replies import WELL
@@ -49,8 +49,8 @@ def brief(value: Any) -> str:
             return f"#{fence}"
         case Claimed(lease):
             return f"Claimed {brief(lease)}"
-        case Resumable(entry):
-            return f"Resumable {brief(entry)}"
+        case Recoverable(entry):
+            return f"Recoverable {brief(entry)}"
         case PendingPayment(lease, outcome=outcome):
             return f"{brief(lease)} {_outcome(outcome)}".rstrip()
         case Response(status, _, body):

@@ -132,7 +132,7 @@ class ClientUnverified:
 
 
 @frozen
-class Resumable:
+class Recoverable:
     """Work was started for this proof and its payment is not final; the lease is ours now."""
 
     entry: PendingPayment
@@ -220,7 +220,7 @@ Claim = (
     | InProgress
     | RequestMismatch
     | ClientMismatch
-    | Resumable
+    | Recoverable
     | Replayable
     | ClientUnverified
     | AlreadyUsed

@@ -34,10 +34,10 @@ from faregate.core.claims import (
     InProgress,
     Lease,
     PendingPayment,
+    Recoverable,
     Replayable,
     ReplayPolicy,
     RequestMismatch,
-    Resumable,
     find_resumed,
     name_resumption,
 )
@@ -157,7 +157,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
     match claim:
         case AlreadyFailed(resumed) if resumed:
             return (yield from _serve_earlier(backend, request, resumed))
-        case Resumable(payment) if resumed := _find_resumed(payment):
+        case Recoverable(payment) if resumed := _find_resumed(payment):
             yield from recover(backend, payment, request)
             return (yield from _serve_earlier(backend, request, resumed))
         case _:
@@ -172,7 +172,7 @@ def _find_resumed(payment: PendingPayment) -> str:
 def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[Response]:
     """Answer a request whose payment is known."""
     match claim:
-        case Resumable(payment):
+        case Recoverable(payment):
             payment = describe_resumed(payment, request)
             settlement = yield from recover(backend, payment, request)
             return (yield from _answer_settlement(backend, request, payment, settlement))
@@ -642,7 +642,7 @@ def _resume(
         if earlier.is_interrupted:
             # No result can come of it. End it first, so that this payment need not be given up for it.
             claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
-            if isinstance(claim, Resumable):
+            if isinstance(claim, Recoverable):
                 yield from recover(backend, claim.entry, None)
             if not isinstance(claim, RequestMismatch):
                 return (yield from _run_and_settle(backend, request, revision, payment, claimant))

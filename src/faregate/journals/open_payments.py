@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faregate.core.claims import HoldInfo, PendingPayment, Resumable
+from faregate.core.claims import HoldInfo, PendingPayment, Recoverable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
 from faregate.journals.operations import Procedure, Replace
@@ -88,7 +88,7 @@ class OpenPaymentQueue:
 
     def _grant(self, row: Row, stamp: int) -> PendingPayment:
         payment = row.to_pending_payment(self._rows.seller)
-        self._rows.grant(Resumable(payment), row, stamp, self._policy.completion_lease)
+        self._rows.grant(Recoverable(payment), row, stamp, self._policy.completion_lease)
         return payment
 
     def list_holds(self, limit: int) -> list[HoldInfo]:

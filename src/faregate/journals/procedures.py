@@ -17,8 +17,8 @@ from faregate.core.claims import (
     EarlierPayment,
     InProgress,
     Lease,
+    Recoverable,
     Replayable,
-    Resumable,
     SettlementWrite,
 )
 from faregate.core.models import Outcome
@@ -123,10 +123,10 @@ class Procedures:
 
         claim = claim_again(after := row.copy())
         # Read the result only to hand it out: it may be megabytes.
-        if isinstance(claim, Resumable | Replayable) and row.outcome is NOT_READ:
+        if isinstance(claim, Recoverable | Replayable) and row.outcome is NOT_READ:
             row.outcome = yield from self._rows.read_outcome(row.key)
             claim = claim_again(after := row.copy())
-        if not isinstance(claim, Claimed | Resumable | Replayable):
+        if not isinstance(claim, Claimed | Recoverable | Replayable):
             return claim
         stamp = yield from self._rows.replace(row, record["stamp"], after)
         return None if stamp is None else self._rows.grant(claim, after, stamp, after.lease_until - now)

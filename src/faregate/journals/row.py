@@ -45,10 +45,10 @@ from faregate.core.claims import (
     InProgress,
     Lease,
     PendingPayment,
+    Recoverable,
     Replayable,
     ReplayPolicy,
     RequestMismatch,
-    Resumable,
     SettlementWrite,
     find_resumed,
     name_resumption,
@@ -183,7 +183,7 @@ class Row:
     ) -> Claim:
         """Answer a request that carries this proof again.
 
-        The row changed only if the result is `Claimed`, `Resumable` or `Replayable`.
+        The row changed only if the result is `Claimed`, `Recoverable` or `Replayable`.
 
         `owner_until`: until when the owner is known to live (`faregate.journals.owner_locks`).
         """
@@ -208,7 +208,7 @@ class Row:
         if self.state in (RowState.CLAIMED, RowState.OPEN):
             return self._claim_unstarted(fingerprint, now, policy, holder)
         self.lease_to(holder, now + policy.completion_lease, now)
-        return Resumable(self.to_pending_payment(holder.seller))
+        return Recoverable(self.to_pending_payment(holder.seller))
 
     def _claim_unstarted(
         self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 
-from faregate.core.claims import Claim, Claimed, Resumable
+from faregate.core.claims import Claim, Claimed, Recoverable
 from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
 from faregate.journals.encryption import Keyring
@@ -62,7 +62,7 @@ class RowAccess:
 
     def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:
         """Note what was written with the lease of this claim, if it has one, and renew the lease."""
-        if isinstance(claim, Claimed | Resumable):
+        if isinstance(claim, Claimed | Recoverable):
             lease = claim.lease if isinstance(claim, Claimed) else claim.entry.lease
             keep_copy(lease, row, stamp)
             self.heartbeat.add(row.key, seconds)
