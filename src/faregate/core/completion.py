@@ -16,12 +16,12 @@ from faregate.core.results import (
     Completion,
     CompletionPaid,
     CompletionPending,
-    CompletionRefused,
     CompletionRejected,
     CompletionUnknown,
     CompletionUnpaid,
     DeliveredElsewhere,
     LeaseLost,
+    OpenAfterRejection,
     OpenPayment,
     PaidWithoutResult,
     PaymentFailed,
@@ -144,7 +144,7 @@ def complete_success(
             return (yield from close_unpaid(backend, payment, "payment_failed"))
         case CompletionRejected(status, code):
             yield backend.log_warning(f"completion was refused: {status} {code}", payment.transaction_id)
-            refused = CompletionRefused(completion)
+            refused = OpenAfterRejection(completion)
             return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case CompletionUnknown(reason):
             yield backend.log_warning(f"the payment is not proven: {reason}", payment.transaction_id)
@@ -177,7 +177,7 @@ def complete_failure(
                 f"a failed outcome was refused: {status} {code}", payment.transaction_id
             )
             # The payer got nothing, so they need not know that the report was refused.
-            refused = Unconfirmed(CompletionRefused(completion).reason)
+            refused = Unconfirmed(OpenAfterRejection(completion).reason)
             return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case _:
             yield backend.log_warning("a failed outcome is not acknowledged yet", payment.transaction_id)

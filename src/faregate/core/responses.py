@@ -18,10 +18,10 @@ from functools import lru_cache
 
 from faregate.core.models import Header, Headers, Response, header_values
 from faregate.core.results import (
-    CompletionRefused,
     DeliveredElsewhere,
     LeaseLost,
     NothingBegun,
+    OpenAfterRejection,
     OtherSellersPayment,
     PaidWithoutResult,
     PaymentFailed,
@@ -92,7 +92,7 @@ def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
             return relay_settling(reply, transaction_id)
         case StillSettling() | NothingBegun():
             return build_settling(transaction_id)
-        case CompletionRefused(rejection):
+        case OpenAfterRejection(rejection):
             return build_completion_refused(rejection.status, transaction_id, rejection.retry_after)
         case StuckPayment(payment):
             return build_settlement(payment, transaction_id)

@@ -193,7 +193,7 @@ class Unconfirmed:
 
 
 @frozen
-class CompletionRefused:
+class OpenAfterRejection:
     """The service refused to complete; it may do so later."""
 
     rejection: CompletionRejected
@@ -203,7 +203,7 @@ class CompletionRefused:
         return f"completion was refused: {self.rejection.status} {self.rejection.code}"
 
 
-OpenPayment = StillSettling | Unconfirmed | CompletionRefused
+OpenPayment = StillSettling | Unconfirmed | OpenAfterRejection
 """The journal keeps the payment, and the payer or the sweep comes back for it."""
 
 

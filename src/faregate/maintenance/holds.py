@@ -14,10 +14,10 @@ from faregate.core.driver import run
 from faregate.core.interfaces import MaybeAwaitable
 from faregate.core.recovery import recover
 from faregate.core.results import (
-    CompletionRefused,
     DeliveredElsewhere,
     LeaseLost,
     NothingBegun,
+    OpenAfterRejection,
     OtherSellersPayment,
     PaidWithoutResult,
     PaymentFailed,
@@ -137,7 +137,7 @@ def _describe_kept(settlement: Settlement) -> str:
             return "It has ended at the service, but the journal could not record that: run this again later."
         case StillSettling() | StuckPayment(StillSettling()):
             return "Kept: the payment is still settling."
-        case Unconfirmed() | CompletionRefused() | StuckPayment():
+        case Unconfirmed() | OpenAfterRejection() | StuckPayment():
             return f"Kept: {settlement.reason}."
         case NothingBegun():
             return "Kept: the payment is still open, and no work was done for it. Its payer may return."
