@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, TypeAlias, cast
 
-from faregate.core import completion, flow, prices, recovery
+from faregate.core import completion, flow, price_request, recovery
 from faregate.core.claims import Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Backend, MaybeAwaitable, RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
@@ -287,4 +287,4 @@ schedule_retry = partial(completion.schedule_retry, STEPS)
 mark_stuck = partial(completion.mark_stuck, STEPS)
 close_unpaid = partial(completion.close_unpaid, STEPS)
 close_paid = partial(completion.close_paid, STEPS)
-ask_price = partial(prices.ask_price, STEPS)
+ask_price = partial(price_request.ask_price, STEPS)
