@@ -222,8 +222,8 @@ def _no_prices_of_other_tests() -> None:
 @pytest.fixture(autouse=True)
 def _no_results_of_other_tests() -> None:
     """Forget what was sold: one test gives away what another one sells."""
-    if "faregate.checkout.copies" in sys.modules:
-        sys.modules["faregate.checkout.copies"].__dict__["RESULTS"].forget()
+    if "faregate.checkout.copy_detection" in sys.modules:
+        sys.modules["faregate.checkout.copy_detection"].__dict__["RESULTS"].forget()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -24,7 +24,7 @@ from faregate.checkout.blocking_checkout import Ask, BlockingCheckout
 from faregate.checkout.buffer import finalize
 from faregate.checkout.checkout import ReadBody
 from faregate.checkout.contexts import WorkContext
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.checkout.request import IncomingRequest, read_body

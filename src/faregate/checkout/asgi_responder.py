@@ -36,7 +36,7 @@ from faregate.checkout.asgi_scope import (
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.contexts import run_in_context
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.exception_handlers import (
     WatchedScope,
     remove_result,

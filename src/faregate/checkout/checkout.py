@@ -25,7 +25,7 @@ from typing import NoReturn, cast
 
 from faregate.checkout.buffer import BufferedResponse
 from faregate.checkout.choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
 from faregate.checkout.operations import Operation, Route, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch

@@ -1,7 +1,7 @@
 """An ASGI answer that came from no route, held until it is compared with the results. Pure."""
 
 from faregate.checkout.asgi_scope import Message
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 
 _BODY = "http.response.body"
 _COMPARED = 1024

@@ -22,7 +22,8 @@ place: a cache, a decorator, middleware.
 
 A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
 asked for is a copy that something in between has kept, under whatever key: also a certain mistake. So is
-the body of a recent result in an answer for which the framework called no handler (`checkout.copies`).
+the body of a recent result in an answer for which the framework called no handler
+(`checkout.copy_detection`).
 """
 
 import re

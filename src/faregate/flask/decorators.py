@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from faregate.checkout.arguments import check_blocking, check_choose
 from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
 from faregate.checkout.states import State
 from faregate.checkout.wsgi_environ import find_path

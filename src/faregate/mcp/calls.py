@@ -22,7 +22,7 @@ from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.channels import EVENT_STORE, SPEAKING, Outbox, has_event_store, hold_messages
-from faregate.mcp.copies import COPIED, is_copy, record_results
+from faregate.mcp.copy_detection import COPIED, is_copy, record_results
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import (
     HEADERS,
@@ -75,7 +75,7 @@ class ToolCall:
             find_bypass=self._find_bypass,
             read_body=lambda _length: write_bound(self._params),
         )
-        self._checkout.is_compared = False  # as a whole: its content is, see `faregate.mcp.copies`
+        self._checkout.is_compared = False  # as a whole: its content is, see `faregate.mcp.copy_detection`
 
     # The tool's side
 

@@ -14,7 +14,7 @@ from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.errors import ConfigurationError
 from faregate.maintenance.background_sweep import sweep_until
 from faregate.mcp.calls import ToolCall
-from faregate.mcp.copies import COPIED, is_copy, watch_handlers, watching
+from faregate.mcp.copy_detection import COPIED, is_copy, watch_handlers, watching
 from faregate.mcp.prices import add_prices
 from faregate.mcp.requests import LIST_METHOD, METHOD
 from faregate.mcp.tools import AnyServer, check_tools, find_paywall, get_low_level, list_routes

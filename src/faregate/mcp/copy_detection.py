@@ -2,8 +2,8 @@
 
 A middleware, an extension, or a subclass that overrides `call_tool`, may keep results under a key without
 the tool's name. A result has no headers to be marked in, so an answer is compared with what this process
-sold lately (`checkout.copies`). What the handler of a request returned is its own, also if another tool
-sells the same.
+sold lately (`checkout.copy_detection`). What the handler of a request returned is its own, also if another
+tool sells the same.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from mcp.server import Server
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from faregate.checkout.copies import RESULTS
+from faregate.checkout.copy_detection import RESULTS
 from faregate.core.release import is_error
 from faregate.mcp.requests import METHOD
 from faregate.mcp.results import Result, dump_result, find_status

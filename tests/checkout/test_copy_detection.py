@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from faregate.checkout.copies import ResultRecord
+from faregate.checkout.copy_detection import ResultRecord
 
 BODIES = (b'{"report": "sunny in Oslo, and warm"}' * 3, bytes(range(256)) * 40, b"x" * 30)
 FORMATS = {"gzip": (25, 28, 31), "zlib": (9, 12, 15), "deflate": (-9, -12, -15)}
