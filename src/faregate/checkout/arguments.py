@@ -38,7 +38,7 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
     given: tuple[object, ...] = (request, sold) if ask is None else (request, sold, ask)
     raise ConfigurationError(
         f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
-        f"Offer, not {', '.join(type(one).__name__ for one in given)}."
+        f"Offer, not {', '.join(type(argument).__name__ for argument in given)}."
     )
 
 

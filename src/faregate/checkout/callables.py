@@ -18,27 +18,29 @@ def walk(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     seen: dict[int, object] = {}
     waiting = [outermost]
     while waiting:
-        found = waiting.pop(0)
-        kind = type(found)
-        if id(found) in seen or not callable(found) or issubclass(kind, type) or is_proxy(kind):
+        current = waiting.pop(0)
+        kind = type(current)
+        if id(current) in seen or not callable(current) or issubclass(kind, type) or is_proxy(kind):
             continue
-        seen[id(found)] = found
-        yield found
-        waiting.extend(_inside(found, through_self))
+        seen[id(current)] = current
+        yield current
+        waiting.extend(_inside(current, through_self))
 
 
-def _inside(found: object, through_self: bool) -> list[object]:
-    kind = type(found)
+def _inside(outer: object, through_self: bool) -> list[object]:
+    kind = type(outer)
     if issubclass(kind, partial):
-        whole = cast("partial[Any]", found)
+        whole = cast("partial[Any]", outer)
         return [whole.func, *_flatten(whole.args), *_flatten(whole.keywords.values())]
-    if isinstance(found, MethodType):
-        return [found.__func__, *(_find_kept(found.__self__) if through_self else ())]
-    attributes: dict[str, object] = getattr(found, "__dict__", {})
-    if isinstance(found, FunctionType):
-        held = [one for name, one in get_closure(found).items() if not _is_neighbour(found, name, one)]
-        defaults: list[object] = [*(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
-        return [attributes.get("__wrapped__"), *_flatten(held), *_flatten(defaults)]
+    if isinstance(outer, MethodType):
+        return [outer.__func__, *(_find_kept(outer.__self__) if through_self else ())]
+    attributes: dict[str, object] = getattr(outer, "__dict__", {})
+    if isinstance(outer, FunctionType):
+        captured = [
+            value for name, value in get_closure(outer).items() if not _is_neighbour(outer, name, value)
+        ]
+        defaults: list[object] = [*(outer.__defaults__ or ()), *(outer.__kwdefaults__ or {}).values()]
+        return [attributes.get("__wrapped__"), *_flatten(captured), *_flatten(defaults)]
     # An object that is called, as a decorator that is a class.
     return [*attributes.values(), getattr(kind, "__call__", None)]  # noqa: B004
 
@@ -46,7 +48,9 @@ def _inside(found: object, through_self: bool) -> list[object]:
 def _find_kept(instance: object) -> list[object]:
     """The one function that an object keeps: of several it is not a wrapper, but a collection of views."""
     attributes: dict[str, Any] = {} if isinstance(instance, type) else getattr(instance, "__dict__", {})
-    kept = [name for name, one in attributes.items() if isinstance(one, FunctionType | MethodType | partial)]
+    kept = [
+        name for name, value in attributes.items() if isinstance(value, FunctionType | MethodType | partial)
+    ]
     if len(kept) != 1:
         return []
     only = attributes[kept[0]]
@@ -79,25 +83,25 @@ def get_closure(function: Callable[..., Any]) -> dict[str, Any]:
     """The variables that a function was made with, by name; without those that have no value yet."""
     names: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_freevars", ())
     cells: Any = getattr(function, "__closure__", None) or ()
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, cell in zip(names, cells, strict=True):
         try:
-            found[name] = cell.cell_contents
+            variables[name] = cell.cell_contents
         except ValueError:
             continue
-    return found
+    return variables
 
 
 def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     """List the callables that this one certainly wraps, outermost first. A decorator may hold others, too."""
-    found: object = outermost
+    current: object = outermost
     seen: set[int] = set()
-    while callable(found) and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        inside = {id(one): one for one in _inside(found, through_self) if callable(one)}
-        attributes = {} if is_proxy(type(found)) else getattr(found, "__dict__", {})
-        found = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
+    while callable(current) and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        inside = {id(inner): inner for inner in _inside(current, through_self) if callable(inner)}
+        attributes = {} if is_proxy(type(current)) else getattr(current, "__dict__", {})
+        current = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
 
 
 def get_module(function: Any) -> str:

@@ -93,10 +93,10 @@ def _list_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _list_attributes(owners: list[Any], name: str) -> list[tuple[Any, Any]]:
-    found = [(getattr_static(owner, name, _MISSING), owner) for owner in owners]
+    attributes = [(getattr_static(owner, name, _MISSING), owner) for owner in owners]
     return [
         (cast(Any, value).__func__ if isinstance(value, staticmethod | classmethod) else value, owner)
-        for value, owner in found
+        for value, owner in attributes
         if value is not _MISSING
     ]
 

@@ -119,7 +119,7 @@ class PathRules:
 
 
 def _check_price(path: str, sold: Offer) -> None:
-    if any(isinstance(one.price, Usage) for one in sold.alternatives):
+    if any(isinstance(alternative.price, Usage) for alternative in sold.alternatives):
         raise ConfigurationError(
             f"{path!r} is sold as {sold.sells!r} by its path, and the price of that follows the use: nothing "
             "below a prefix is sure to report it. Put the price on the handler that reports what it used."
@@ -194,7 +194,7 @@ def _normalize(path: str) -> str:
 def list_spellings(path: str) -> tuple[str, ...]:
     """List the plain spellings of a path that something in front of a router may have read it as."""
     normal = _normalize(path)
-    return tuple(one for one in (normal, f"{normal}/") if one != path)
+    return tuple(spelling for spelling in (normal, f"{normal}/") if spelling != path)
 
 
 def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:

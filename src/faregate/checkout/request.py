@@ -72,9 +72,9 @@ _OF_SERVERS = frozenset(("", "h2", "h2c", "http", "tls"))
 
 def digest_body(body: bytes, content_type: str) -> str:
     """Digest a body. Two multipart bodies that differ in their boundary alone have one digest."""
-    found = _BOUNDARY.match(content_type)
-    if found:
-        body = body.replace(f"--{found[1]}".encode("latin-1", "replace"), b"--")
+    boundary = _BOUNDARY.match(content_type)
+    if boundary:
+        body = body.replace(f"--{boundary[1]}".encode("latin-1", "replace"), b"--")
     return sha256(body).hexdigest()
 
 

@@ -151,8 +151,8 @@ class Offer:
     @property
     def operation(self) -> Mapping[str, Any]:
         """The OpenAPI operation that was written beside the offer; empty without one."""
-        found: Mapping[str, Any] = {} if self.openapi is None else json.loads(str(self.openapi))
-        return found
+        operation: Mapping[str, Any] = {} if self.openapi is None else json.loads(str(self.openapi))
+        return operation
 
     @property
     def alternatives(self) -> "tuple[Offer, ...]":

@@ -95,7 +95,7 @@ class SweepReport:
         listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         payments = "payment" if self.looked_at == 1 else "payments"
         first = f"Looked at {self.looked_at} {payments}{listed and ': '}{listed}."
-        lines = [first, *(f"Stuck: {one} ({why})." for one, why in self.stuck.items())]
+        lines = [first, *(f"Stuck: {transaction} ({reason})." for transaction, reason in self.stuck.items())]
         if self.expired:
             lines.append(f"Removed, paid and not fetched in time: {self.expired}.")
         return "\n".join(lines)

@@ -83,7 +83,9 @@ def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
     """Whether what answers with this status, in place of what is sold so, may be, or come of, its result."""
     if status == 402 or not is_error(status):
         return True
-    return any(status in (one.billable or BILLABLE) for offer in offers for one in offer.alternatives)
+    return any(
+        status in (alternative.billable or BILLABLE) for offer in offers for alternative in offer.alternatives
+    )
 
 
 def build_unpaid(response: Response, request: PaidRequest) -> Response | None:

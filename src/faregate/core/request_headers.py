@@ -107,18 +107,18 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
     A signed cookie or a JSON Web Token is there in both forms, since a payer who comes back may have a
     renewed one.
     """
-    found: set[str] = set()
+    credentials: set[str] = set()
     cookies: set[str] = set()
     for name, value in headers:
         name = name.lower()
         if name in _HEADERS and value.strip():
-            found.update(_build_forms(name, value.strip()))
+            credentials.update(_build_forms(name, value.strip()))
         elif name == "cookie":
             cookies.update(filter(_is_sellers_cookie, (pair.strip() for pair in value.split(";"))))
-    if not (found or cookies):
+    if not (credentials or cookies):
         return ()
     return (
-        *sorted(found),
+        *sorted(credentials),
         *(form for pair in sorted(cookies)[:MAX_COOKIES] for form in _build_forms("cookie", pair)),
     )
 

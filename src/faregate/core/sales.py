@@ -41,11 +41,11 @@ def describe_receipt(payment: PendingPayment, receipt: str) -> PendingPayment:
     """Return the payment with the amounts and the asset of its receipt, as far as they can be read."""
     try:
         # Whatever is wrong with it: the payment is proven, and its result leaves.
-        found: Any = json.loads(receipt)
-        paid: Any = found["payment"]
+        content: Any = json.loads(receipt)
+        paid: Any = content["payment"]
         asset = paid.get("asset")
         # With a fixed price, both amounts are the price.
-        is_usage = found.get("price", {}).get("calculation_mode") == "usage"
+        is_usage = content.get("price", {}).get("calculation_mode") == "usage"
         amounts = {"amount": paid.get("settled_atomic")}
         if is_usage:
             amounts["authorized"] = paid.get("authorized_atomic")

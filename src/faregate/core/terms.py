@@ -122,8 +122,8 @@ def _read_price(entry: object) -> Price | None:
 
 def _find_token(network: str, asset: str) -> Token | None:
     """By its published address, never by the name that the instructions give it."""
-    found = (one for one in TOKENS.values() if one.network == network)
-    return next((one for one in found if one.address.lower() == asset.lower()), None)
+    tokens = (token for token in TOKENS.values() if token.network == network)
+    return next((token for token in tokens if token.address.lower() == asset.lower()), None)
 
 
 def _name_network(network: str) -> str:
@@ -132,16 +132,16 @@ def _name_network(network: str) -> str:
 
 def _read_object(text: bytes) -> Mapping[str, Any]:
     try:
-        found = parse_json(text)
+        value = parse_json(text)
     # JSON may be nested deeper than the parser goes (`RecursionError`).
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _get_text(holder: Mapping[str, Any], name: str) -> str:
-    found = holder.get(name)
-    return found if isinstance(found, str) else ""
+    value = holder.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def write_body(terms: PaymentTerms, shaped: Mapping[str, object]) -> bytes:

@@ -120,7 +120,9 @@ class FileLocks:
         if fcntl is None or _get_boot_id() is None:
             return {}
         with self._look() as file:
-            numbers = {} if file is None else {one: parse_owner(one, _KIND, file.place) for one in owners}
+            numbers = (
+                {} if file is None else {owner: parse_owner(owner, _KIND, file.place) for owner in owners}
+            )
             lives = {
                 owner: number in file.held or _is_locked(file, number)
                 for owner, number in numbers.items()

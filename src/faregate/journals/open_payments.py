@@ -108,7 +108,7 @@ class OpenPaymentQueue:
         expired = self._store.list_unfetched(self._rows.clock(), limit)
         # Replace by stamp: if the payer fetches the result at this moment, the stamp has changed and the row
         # stays.
-        return tuple(one["transaction_id"] or "" for one in expired if self._remove(one))
+        return tuple(record["transaction_id"] or "" for record in expired if self._remove(record))
 
     def _remove(self, record: Record) -> bool:
         """Do as `Row.drop_unfetched_result`, without its key: the sweep may not have it."""

@@ -79,7 +79,7 @@ class FoundPayments:
     """Payments, newest first. `unreadable` counts the rows whose key is missing."""
 
     def __init__(self, payments: Iterable["PaymentInfo"], unreadable: int = 0) -> None:
-        self.payments = sorted(payments, key=lambda one: one.since, reverse=True)
+        self.payments = sorted(payments, key=lambda payment: payment.since, reverse=True)
         self.unreadable = unreadable
 
 

@@ -194,7 +194,7 @@ class PersistentJournal:
 
     def usage_of_keys(self) -> list[tuple[KeyUsage, bool]]:
         """Return what each journal key is still needed for, and whether this journal has it."""
-        return [(one, one.key_id in self._keyring.key_ids) for one in self._store.usage_of_keys()]
+        return [(usage, usage.key_id in self._keyring.key_ids) for usage in self._store.usage_of_keys()]
 
     def namespaces(self) -> dict[str, int]:
         """The number of open rows in each namespace of this store, this one among them."""

@@ -236,12 +236,16 @@ class Row:
 
     def has_same_client(self, fingerprint: Fingerprint, form: str = STABLE) -> bool:
         """Whether a request carries all credentials of the first one, or more."""
-        needed = (one for one in self.client.split() if one[0] not in (EXACT, STABLE) or one[0] == form)
+        needed = (
+            credential
+            for credential in self.client.split()
+            if credential[0] not in (EXACT, STABLE) or credential[0] == form
+        )
         return fingerprint.client.issuperset(needed)
 
     @property
     def _has_secret_credentials(self) -> bool:
-        return any(one[0] != PREDICTABLE for one in self.client.split())
+        return any(credential[0] != PREDICTABLE for credential in self.client.split())
 
     def _replay(self, replay: ReplayPolicy, now: float, policy: JournalPolicy, owner: str) -> Claim:
         if not isinstance(self.outcome, WorkSucceeded):

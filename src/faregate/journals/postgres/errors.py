@@ -90,12 +90,12 @@ def table_removed(location: str) -> JournalUnreadable:
     )
 
 
-def other_version(location: str, version: int, known: int) -> JournalUnreadable:
+def other_version(location: str, version: int, supported: int) -> JournalUnreadable:
     advice = "let the faregate that wrote it finish what is open, then drop its tables"
-    if version > known:
+    if version > supported:
         advice = "use the newer faregate that wrote it"
     return JournalUnreadable(
-        f"the journal in {location} is of version {version}, and this faregate knows {known}: {advice}"
+        f"the journal in {location} is of version {version}, and this faregate knows {supported}: {advice}"
     )
 
 

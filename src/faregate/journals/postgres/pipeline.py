@@ -111,13 +111,13 @@ def _read_results(pgconn: PGconn, syncs: int) -> PQGen[list[PGresult]]:
     yield from generators.send(pgconn)
     results: list[PGresult] = []
     while syncs:
-        found = yield from generators.fetch_many(pgconn)
-        if not found:
+        fetched = yield from generators.fetch_many(pgconn)
+        if not fetched:
             raise psycopg.OperationalError("the connection ended before all results came")
-        if found[0].status == ExecStatus.PIPELINE_SYNC:
+        if fetched[0].status == ExecStatus.PIPELINE_SYNC:
             syncs -= 1
         else:
-            results += found
+            results += fetched
     return results
 
 

@@ -119,10 +119,10 @@ _SET_LOCAL = b"SELECT set_config('lock_timeout', %s, true), set_config('synchron
 
 def exists(connection: psycopg.Connection[TupleRow], location: str) -> bool:
     """Whether this schema is there; False if none of its tables is. Raises `JournalUnreadable` otherwise."""
-    found = connection.execute(_TABLES_EXIST).fetchone()
-    if found == (False, False):
+    tables = connection.execute(_TABLES_EXIST).fetchone()
+    if tables == (False, False):
         return False
-    if found != (True, True):
+    if tables != (True, True):
         raise errors.foreign_table(location)
     try:
         [[version]] = connection.execute(_VERSION).fetchall()

@@ -149,8 +149,8 @@ class ScriptClient:
             encode_command("GET", self._schema_key),
         ]
         replies = self._send_twice(lambda _: commands)
-        _, _, found = [self._check_reply(reply) for reply in replies]
-        journal_id = str((found or b"").decode())
+        _, _, stored_id = [self._check_reply(reply) for reply in replies]
+        journal_id = str((stored_id or b"").decode())
         if journal_id.partition(" ")[0] != str(VERSION):
             raise errors.wrong_journal(journal_id, self._location)
         self._journal_id = journal_id

@@ -289,8 +289,8 @@ def _get_info(send: SendCommand) -> dict[str, str]:
         lines = send("INFO").decode().splitlines()
     except ResponseError:
         return {}
-    found = (line.partition(":") for line in lines)
-    return {name: value for name, _, value in found}
+    fields = (line.partition(":") for line in lines)
+    return {name: value for name, _, value in fields}
 
 
 def _get_config(send: SendCommand) -> dict[str, str]:

@@ -79,8 +79,8 @@ def _describe(error: RedisError) -> str:
         case _:
             # The library removes the code of the server's reply from the message.
             text = f"{_CODES.get(type(error).__name__, '')} {error}"
-            known = (advice for code, advice in _ADVICE.items() if code in text)
-            return next((f"{advice} ({error})" for advice in known), str(error))
+            matching = (advice for code, advice in _ADVICE.items() if code in text)
+            return next((f"{advice} ({error})" for advice in matching), str(error))
 
 
 def wrong_journal(journal_id: str, location: str) -> JournalUnreadable:

@@ -160,8 +160,8 @@ class RedisStore(BatchedRows):
             for _, key_id, removed_at in self.iterate_index(index):
                 name = key_id.decode()
                 last[name] = max(last.get(name, 0.0), float(removed_at))
-        found = self._count_rows_by_key().items()
-        return [KeyUsage(key_id, rows, owed[key_id], last.get(key_id)) for key_id, rows in found]
+        counts = self._count_rows_by_key().items()
+        return [KeyUsage(key_id, rows, owed[key_id], last.get(key_id)) for key_id, rows in counts]
 
     def namespaces(self) -> dict[str, int]:
         return self._client.count_owed()

@@ -109,8 +109,8 @@ _SERVICE = (
 
 def _is_service(connection: sqlite3.Connection) -> bool:
     """Whether the file has the tables of the service, which a journal may stand beside."""
-    [known] = connection.execute(_SERVICE).fetchone()
-    return bool(known == 2)
+    [tables] = connection.execute(_SERVICE).fetchone()
+    return bool(tables == 2)
 
 
 def exists(connection: sqlite3.Connection, path: Path) -> bool:
