@@ -13,13 +13,13 @@ from typing import Any
 from sqlalchemy import delete, insert, select, text, update
 from tests.service.sales import authorize, failed, open_store, settle
 
-from faregate.rules.identifiers import build_id
+from faregate.rules.ids import build_id
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.catalog import load_catalog
 from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key
 from faregate.service.database.schema import accounts, attempts, payers, transactions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.types import to_datetime
 from faregate.service.database.upgrade import upgrade
 

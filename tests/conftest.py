@@ -215,8 +215,8 @@ def pytest_testnodedown(node: object) -> None:
 @pytest.fixture(autouse=True)
 def _no_prices_of_other_tests() -> None:
     """Forget the prices that are on no route: one process of the tests makes many."""
-    if "faregate.routes.unsold" in sys.modules:
-        sys.modules["faregate.routes.unsold"].__dict__["_unplaced"].clear()
+    if "faregate.routes.unsold_prices" in sys.modules:
+        sys.modules["faregate.routes.unsold_prices"].__dict__["_unplaced"].clear()
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer, record_if_serving
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes import starlette as starlette_routes
-from faregate.routes.unsold import note_price
+from faregate.routes.unsold_prices import note_price
 from faregate.routes.wrappers import list_chains, unwrap
 from faregate.starlette import NO_KEY, add_openapi, authorize
 

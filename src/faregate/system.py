@@ -9,7 +9,7 @@ import socket
 from datetime import UTC, datetime
 
 from faregate.errors import ConfigurationError
-from faregate.rules.identifiers import build_id
+from faregate.rules.ids import build_id
 
 
 class PortTaken(ConfigurationError):

@@ -23,8 +23,8 @@ from faregate.emulator.wallet import Wallet
 from faregate.events import Event, Failed, Settled
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.rules.verification import UNCHARGED
-from faregate.service.books import Books
 from faregate.service.database.schema import transactions
+from faregate.service.service_database import Books
 from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS
 from tests.service.in_process import Buyer, build_environ, open_books_of

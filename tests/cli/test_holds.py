@@ -19,7 +19,7 @@ from faregate.core.claims import Claimant
 from faregate.errors import JournalError
 from faregate.journals.payment_info import PaymentInfo, PaymentStatus
 from faregate.journals.sqlite import SqliteJournal
-from faregate.maintenance.payment_answers import explain
+from faregate.maintenance.customer_answers import explain
 from tests.adapters.asgi import CONTENT
 from tests.merchant.samples import SETTLEMENT
 from tests.support.faulty_service import answers, changes

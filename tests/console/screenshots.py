@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, SettlementRule
 from faregate.emulator.faults import Fault
 from faregate.emulator.server import serve
-from faregate.rules.identifiers import SeededIds
+from faregate.rules.ids import SeededIds
 from tests.console.browser import chromium
 from tests.console.purchases import Purchases
 

@@ -41,7 +41,7 @@ from faregate import build_openapi
 from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator.server import serve
 from faregate.offers import offer
-from faregate.routes.outside import check_url, send_request
+from faregate.routes.crawler_check import check_url, send_request
 from tests import django_site
 from tests.servers.http import serving, serving_wsgi
 from tests.servers.shared import need

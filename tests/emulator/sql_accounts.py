@@ -29,7 +29,7 @@ from faregate.service.database.schema import (
     simulated_balances,
     simulated_rules,
 )
-from faregate.service.database.simulated import set_up_ledger
+from faregate.service.database.simulated_ledger import set_up_ledger
 from faregate.system import random_id
 from faregate.x402.tokens import Environment
 from tests.service.databases import new_database

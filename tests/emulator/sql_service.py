@@ -21,18 +21,18 @@ from faregate.rules.clock import Clock
 from faregate.rules.config import Resource
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import INVALID_KEY, build_401
-from faregate.rules.identifiers import build_id
+from faregate.rules.ids import build_id
 from faregate.rules.payments import Ledger, LedgerPayments
 from faregate.rules.records import FINAL, PENDING, Transaction
-from faregate.service.database import simulated
+from faregate.service.database import simulated_ledger
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.keys import find_key_owner
 from faregate.service.database.schema import accounts, resource_versions, resources, transactions
 from faregate.service.database.shared import Shared, StoreOptions
-from faregate.service.database.store import SqlStore
-from faregate.service.simulated import SimulatedPayments
+from faregate.service.database.sql_store import SqlStore
+from faregate.service.simulated_payments import SimulatedPayments
 from faregate.system import random_challenge
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
 
@@ -156,7 +156,7 @@ class SqlService:
         if isinstance(self._ledger, SimulatedLedger):
             return self._ledger.balance(token, address)
         with self._database.read() as connection:
-            [found] = simulated.get_balances(connection, self._accounts[environment], token, address)
+            [found] = simulated_ledger.get_balances(connection, self._accounts[environment], token, address)
         return found
 
     def set_balance(
@@ -165,7 +165,7 @@ class SqlService:
         self._mark_used()
         token = TOKENS[environment, asset]
         with self._database.write() as connection:
-            simulated.set_balance(connection, self._accounts[environment], token, address, balance)
+            simulated_ledger.set_balance(connection, self._accounts[environment], token, address, balance)
 
     def settle_after(self, target: str, settlement_rule: SettlementRule | None) -> None:
         self._mark_used()
@@ -175,9 +175,9 @@ class SqlService:
         with self._database.write() as connection:
             for account in self._accounts.values():
                 if target == "*":
-                    simulated.set_rule(connection, account, simulated.DEFAULT, settlement_rule)
+                    simulated_ledger.set_rule(connection, account, simulated_ledger.DEFAULT, settlement_rule)
                 elif target.startswith("0x"):
-                    simulated.set_rule(connection, account, target.lower(), settlement_rule)
+                    simulated_ledger.set_rule(connection, account, target.lower(), settlement_rule)
                 else:
                     _set_resource_rule(connection, account, target, settlement_rule)
 

@@ -20,7 +20,7 @@ from faregate.emulator import (
     transport,
 )
 from faregate.errors import ConfigurationError
-from faregate.rules.identifiers import Ids, RewindableIds, build_id, derive_id
+from faregate.rules.ids import Ids, RewindableIds, build_id, derive_id
 from faregate.system import random_id
 
 from .seller import ApiClient, Json, Purchase, is_id

@@ -111,7 +111,7 @@ CHOICE = "src/faregate/checkout/choice.py"
 ASGI_RESPONDER = "src/faregate/checkout/asgi_responder.py"
 PATH_RULES = "src/faregate/checkout/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
-ROUTE_ACCESS = "src/faregate/routes/access.py"
+ROUTE_PRICING = "src/faregate/routes/pricing.py"
 ASGI = "src/faregate/asgi.py"
 SHIELDING = "src/faregate/checkout/shielding.py"
 HANDLERS = "src/faregate/checkout/handlers.py"
@@ -142,7 +142,7 @@ DIRECT = "src/faregate/service/chain/direct/"
 SQL = "src/faregate/service/database/"
 ATTEMPTS = ("tests/service/test_attempts.py",)
 DIRECT_TESTS = ("tests/service/chain/test_direct.py", "tests/service/chain/test_direct_upkeep.py")
-FINALITY = "src/faregate/service/finality.py"
+FINALITY = "src/faregate/service/finality_watch.py"
 FINALITY_TESTS = ("tests/service/test_finality.py",)
 PUBLISHED_IDS = ("tests/service/test_published_ids.py",)
 RECONCILIATION = "src/faregate/service/reconciliation.py"
@@ -390,7 +390,7 @@ MUTANTS = (
     Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "            if checkout.allow_unpaid(",
            "            if checkout.state is State.DECIDED or checkout.allow_unpaid(", DJANGO_TESTS),
     Mutant("django-charges-before-the-login", DJANGO + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
-    Mutant("two-prices-are-fine", ROUTE_ACCESS, '"paid" if len(offers) == 1 else "refused"', '"paid"', (*DJANGO_TESTS, *ROUTE_TESTS)),
+    Mutant("two-prices-are-fine", ROUTE_PRICING, '"paid" if len(offers) == 1 else "refused"', '"paid"', (*DJANGO_TESTS, *ROUTE_TESTS)),
     Mutant("django-session-is-stored-unpaid", DJANGO + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),
     Mutant("django-refused-runs", DJANGO + "middleware.py", "    checkout.refuse_unsold()\n"
            "    return True\n",
@@ -403,7 +403,7 @@ MUTANTS = (
            ("tests/journals/test_redis_batches.py",)),
     Mutant("last-of-a-batch-decides-on-its-sync", "src/faregate/journals/postgres/store.py", "any(task.work.durable for task in batch)",
            "bool(batch[-1].work.durable)", ("tests/journals/test_postgres_batches.py",)),
-    Mutant("simulation-ends-a-real-payment", "src/faregate/service/simulated.py", "if attempt.from_block is not None:", "if False:",
+    Mutant("simulation-ends-a-real-payment", "src/faregate/service/simulated_payments.py", "if attempt.from_block is not None:", "if False:",
            ("tests/service/test_simulated.py",)),
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
@@ -423,7 +423,7 @@ MUTANTS = (
     Mutant("complete-with-other-bytes", COMPLETE, "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),
     # The contract of the service: what the emulator and the service answer alike
     Mutant("pending-is-answered-like-succeeded", COMPLETE, "return json_response(result, status=202, headers=(RETRY_SOON,))", "return json_response(result, headers=(RETRY_SOON,))", COMPLETE_TESTS),
-    Mutant("failed-work-is-charged", SERVICE_RULES + "state.py", "return self.record_failed(record, None)", "record.submitted_at = self.clock.tick()", COMPLETE_TESTS),
+    Mutant("failed-work-is-charged", SERVICE_RULES + "memory_store.py", "return self.record_failed(record, None)", "record.submitted_at = self.clock.tick()", COMPLETE_TESTS),
     Mutant("another-outcome-after-the-first", COMPLETE, "if accepted.outcome != request.outcome:", "if False:", COMPLETE_TESTS),
     Mutant("other-values-after-the-first", COMPLETE, "if _get_values(accepted) != _get_values(request):", "if False:", COMPLETE_TESTS),
     Mutant("complete-under-another-revision", COMPLETE, "if transaction.context.revision.id != request.revision_id:", "if False:", COMPLETE_TESTS),
@@ -443,13 +443,13 @@ MUTANTS = (
            ("tests/emulator/test_settlement.py", "-k", "sqlite")),
     Mutant("sql-authorization-is-used-twice", DATABASE + "authorization.py", "_OF_PAYER, T.nonce == bindparam(\"nonce\")", "_OF_PAYER, T.nonce != bindparam(\"nonce\")",
            ("tests/emulator/test_access.py", "-k", "sqlite")),
-    Mutant("sql-two-attempts-at-once", DATABASE + "settlement.py", "T.parked_at.is_(None), _IS_FREE)", "T.parked_at.is_(None))", SQL_STORE),
-    Mutant("sql-an-attempt-is-lost-in-a-power-cut", DATABASE + "settlement.py", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE, durable=False)", ("tests/service/test_in_process.py", "-k", "disk")),
-    Mutant("sql-a-first-attempt-is-lost-in-a-power-cut", DATABASE + "settlement.py", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE, durable=False)", ("tests/service/test_sale_cost.py",)),
-    Mutant("sql-a-first-attempt-is-not-written", DATABASE + "settlement.py", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)", "database.change(_SUBMIT_ON_SQLITE, given)", ("tests/service/test_store.py", "-k", "first_attempt")),
+    Mutant("sql-two-attempts-at-once", DATABASE + "attempts.py", "T.parked_at.is_(None), _IS_FREE)", "T.parked_at.is_(None))", SQL_STORE),
+    Mutant("sql-an-attempt-is-lost-in-a-power-cut", DATABASE + "attempts.py", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)", "rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE, durable=False)", ("tests/service/test_in_process.py", "-k", "disk")),
+    Mutant("sql-a-first-attempt-is-lost-in-a-power-cut", DATABASE + "attempts.py", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE, durable=False)", ("tests/service/test_sale_cost.py",)),
+    Mutant("sql-a-first-attempt-is-not-written", DATABASE + "attempts.py", "database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)", "database.change(_SUBMIT_ON_SQLITE, given)", ("tests/service/test_store.py", "-k", "first_attempt")),
     Mutant("sql-the-lease-of-the-living-ends", DATABASE + "owners.py", "self._locks.judge(owners).items() if not lives]", "self._locks.judge(owners).items()]", ("tests/service/test_owners.py", "-k", "sqlite")),
-    Mutant("sql-attempt-before-completion", DATABASE + "settlement.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at", "T.finished_at.is_(None), T.parked_at", SQL_STORE),
-    Mutant("sql-lease-is-not-fenced", DATABASE + "settlement.py", ".where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)", ".where(OF_ID, T.finished_at.is_(None))", SQL_STORE),
+    Mutant("sql-attempt-before-completion", DATABASE + "attempts.py", "T.submitted_at.is_not(None), T.finished_at.is_(None), T.parked_at", "T.finished_at.is_(None), T.parked_at", SQL_STORE),
+    Mutant("sql-lease-is-not-fenced", DATABASE + "attempts.py", ".where(OF_ID, T.finished_at.is_(None), T.attempts == _NUMBER)", ".where(OF_ID, T.finished_at.is_(None))", SQL_STORE),
     Mutant("real-money-unasked", PAY + "wallet.py", "self._networks = (_TEST, _LIVE) if live else (_TEST,)", "self._networks = (_TEST, _LIVE)", ("tests/pay",)),
     Mutant("open-payment-forgotten", PAY + "purchase.py", "        yield self.backend.call(partial(self.payment_file.save, payment))\n", "", ("tests/pay",)),
     Mutant("any-402-frees-the-payer", PAY + "purchase.py", "return message.transaction_id is not None or message.message in (NOT_TAKEN, *UNCHARGED)", "return True", PAY_TESTS),
@@ -479,7 +479,7 @@ MUTANTS = (
     Mutant("what-has-a-rate-need-not-be-reported", SERVICE_RULES + "config.py", "Value(name=value, required=True) for value in price.rates", "Value(name=value) for value in price.rates", SOLD_BY_USE),
     Mutant("the-use-is-not-recorded-with-the-outcome", SQL + "transactions.py", "SUBMIT.values(used_amount=_USED)", "SUBMIT", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-ledger-moves-the-maximum", SERVICE_RULES + "payments.py", "payment if attempt.amount is None else replace(payment, value=attempt.amount)", "payment", ("tests/emulator/test_usage_prices.py",)),
-    Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
+    Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated_payments.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-receipt-says-the-maximum", SERVICE_RULES + "records.py", "return transaction.context.terms.amount if used is None else used", "return transaction.context.terms.amount", ("tests/emulator/test_usage_prices.py",)),
     Mutant("rates-change-unasked", SQL + "apply.py", "is_other_price = made.rules.price_terms != before.rules.price_terms", "is_other_price = made.rules.amount != before.rules.amount", ("tests/service/test_usage_prices.py",)),
     Mutant("other-rates-sell-under-a-published-id", SQL + "publish.py", "if revision.rules == wanted", "if revision.rules.amount == wanted.amount", SOLD_BY_USE),
@@ -500,13 +500,13 @@ MUTANTS = (
     Mutant("anybody-settles-a-part", SERVICE_RULES + "verification.py", "if payment.facilitator is not None and payment.facilitator not in map(str.lower, terms.facilitators):", "if False:", ("tests/rules/test_usage_verification.py",)),
     Mutant("a-part-is-taken-for-a-fixed-price", SERVICE_RULES + "verification.py", "if payment.scheme != terms.scheme:", "if False:", ("tests/rules/test_usage_verification.py",)),
     Mutant("more-than-authorized-is-signed", CHAIN + "permit_calls.py", "if not 0 < amount <= payment.value:", "if False:", USAGE_TESTS),
-    Mutant("an-approval-is-not-looked-at", CHAIN + "chain.py", "        if allowed >= needed:\n", "        if True:\n", USAGE_PAYMENT_TESTS),
+    Mutant("an-approval-is-not-looked-at", CHAIN + "chain_reader.py", "        if allowed >= needed:\n", "        if True:\n", USAGE_PAYMENT_TESTS),
     Mutant("a-facilitator-settles-the-maximum", FACILITATED, "chosen.settle(payment, terms, amount)", "chosen.settle(payment, terms)", USAGE_PAYMENT_TESTS),
     Mutant("the-gas-account-settles-the-maximum", DIRECT + "backend.py", "*_build_call(payment, terms, amount), gas_nonce", "*_build_call(payment, terms, payment.value), gas_nonce", USAGE_PAYMENT_TESTS),
     Mutant("an-unknown-amount-settles-the-maximum", SERVICE_RULES + "payments.py", "return payment.value if payment.facilitator is None else attempt.amount", "return payment.value if attempt.amount is None else attempt.amount", USAGE_PAYMENT_TESTS),
     Mutant("a-contract-is-offered-as-a-facilitator", FACILITATED, "if not self._chain.is_contract(address)", "if True", USAGE_PAYMENT_TESTS),
-    Mutant("a-node-of-another-chain", CHAIN + "chain.py", "if chain != self.chain:", "if False:", CHAIN_TESTS),
-    Mutant("one-node-proves-a-settlement", CHAIN + "chain.py", "return self._agreement.confirm(*proof, self.client.nodes, query)", "return proof[1].result", AGREEMENT_TESTS),
+    Mutant("a-node-of-another-chain", CHAIN + "chain_reader.py", "if chain != self.chain:", "if False:", CHAIN_TESTS),
+    Mutant("one-node-proves-a-settlement", CHAIN + "chain_reader.py", "return self._agreement.confirm(*proof, self.client.nodes, query)", "return proof[1].result", AGREEMENT_TESTS),
     Mutant("no-contract-says-unused", CHAIN + "node.py", "if len(word) != 32:", "if False:", CHAIN_TESTS),
     # The service's own gas account (payments/direct/)
     Mutant("a-transfer-that-must-revert-is-signed", DIRECT + "gas_account.py", "if not error.is_revert:\n            raise\n        return TransferReverts(_find_reason(error))", "if not error.is_revert:\n            raise\n        return 80_000", DIRECT_TESTS),
@@ -520,9 +520,9 @@ MUTANTS = (
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
     Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", FINALITY_TESTS),
-    Mutant("two-workers-send-a-loose-payment", SQL + "finality.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", FINALITY_TESTS),
+    Mutant("two-workers-send-a-loose-payment", SQL + "finality_records.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", FINALITY_TESTS),
     Mutant("another-price-under-a-published-id", SERVICE_RULES + "catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),
-    Mutant("books-forget-that-something-was-sent", SQL + "settlement.py", "sent_before=bool(earlier)", "sent_before=any(row.transaction_hash for row in earlier)", ATTEMPTS),
+    Mutant("books-forget-that-something-was-sent", SQL + "attempts.py", "sent_before=bool(earlier)", "sent_before=any(row.transaction_hash for row in earlier)", ATTEMPTS),
     Mutant("an-address-changes-unasked", SQL + "apply.py", "else account.pay_to != config.seller.pay_to", "else False", ("tests/service/test_commands.py",)),
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
@@ -533,6 +533,6 @@ MUTANTS = (
     Mutant("mcp-resources-give-kept-results", MCP + "middleware.py", "if is_copy(answer, returned):", "if False:", MCP_COPIES),
     Mutant("mcp-interceptors-are-tools", MCP + "copy_detection.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-tools-outlive-their-calls", MCP + "calls.py", "        if not self._is_released:\n", "        if False:\n", (*MCP_MISTAKES, "-k", "outlives")),
-    Mutant("mcp-speaks-through-other-sessions", MCP + "channels.py", "(self._outbox, SPEAKING.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),
+    Mutant("mcp-speaks-through-other-sessions", MCP + "side_channels.py", "(self._outbox, SPEAKING.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),
     Mutant("mcp-starts-with-an-event-store", MCP + "tools.py", "        mistakes.append(EVENT_STORE)", "        pass", MCP_STREAMS),
 )  # fmt: skip

@@ -10,8 +10,8 @@ from faregate.emulator import READ_ONLY_TEST_KEY, TEST_KEY, Emulator, Fault, Key
 from faregate.emulator.server import serve
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check, describe_instructions
+from faregate.routes.pricing import apply_path_rules
 from faregate.rules.builtin import builtin_account
 from faregate.rules.config import CAPABILITIES, Capability
 from faregate.rules.routes import Operation

@@ -10,8 +10,8 @@ from faregate.cli import main
 from faregate.core.models import Headers, Response
 from faregate.errors import CommandError, NoAnswer
 from faregate.merchant.models import AccessResource
-from faregate.routes import outside
-from faregate.routes.outside import OutsideReport, check_url
+from faregate.routes import crawler_check
+from faregate.routes.crawler_check import CrawlerReport, check_url
 from faregate.x402.discovery import Described, amend
 from faregate.x402.headers import build_payment_required
 from faregate.x402.models import Terms
@@ -64,7 +64,7 @@ def shop() -> Shop:
     }
 
 
-def check(shop: Shop, url: str = URL) -> OutsideReport:
+def check(shop: Shop, url: str = URL) -> CrawlerReport:
     def send(method: str, url: str) -> Response:
         assert url.startswith(SHOP)
         reply = shop.get((method, url.removeprefix(SHOP)), Response(404))
@@ -266,7 +266,7 @@ def test_the_command_says_what_is_wrong(free_seller: str, capsys: pytest.Capture
 def test_the_command_says_that_all_is_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("faregate.cli.routes.check_url", lambda _url: OutsideReport([f"GET {URL}"]))
+    monkeypatch.setattr("faregate.cli.routes.check_url", lambda _url: CrawlerReport([f"GET {URL}"]))
 
     assert main(["check", URL, "--text"]) == 0
     assert capsys.readouterr().out == "All is well: 1 request can be listed.\n"
@@ -287,7 +287,7 @@ def test_without_the_validator_the_schemas_are_a_note(shop: Shop, monkeypatch: p
     def import_nothing(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(outside, "import_module", import_nothing)
+    monkeypatch.setattr(crawler_check, "import_module", import_nothing)
 
     assert check(shop).notes == [
         "The schemas of bazaar extensions were not validated: pip install jsonschema."

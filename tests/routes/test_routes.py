@@ -30,9 +30,9 @@ from faregate.emulator.server import serve
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteAccess, RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules
 from faregate.routes.check import check
 from faregate.routes.inspect import inspect_app
+from faregate.routes.pricing import apply_path_rules
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import a_paywall, collect, http_scope, never
 

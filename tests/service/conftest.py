@@ -10,7 +10,7 @@ import pytest
 
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from tests.service.databases import DATABASES, MovedClock, empty_database, new_database
 from tests.service.sales import open_store
 from tests.support.chain import chain

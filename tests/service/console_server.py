@@ -10,14 +10,14 @@ import httpx
 
 from faregate.rules.config import CAPABILITIES, Account, Capability
 from faregate.service.asgi import ServiceApp
-from faregate.service.books import Books, open_books
 from faregate.service.commands.serve import build_server
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.keys import NewKey, create_key, revoke_key
 from faregate.service.database.shared import Shared
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books, open_books
 from faregate.service.settings import Settings
 from faregate.system import get_url, open_listener, random_challenge, random_id, system_clock
 from tests.support.waiting import eventually

@@ -11,9 +11,9 @@ from flask import Flask
 from faregate import Offer, Paywall
 from faregate.emulator.wallet import Wallet
 from faregate.flask import Faregate
-from faregate.service.books import Books
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
+from faregate.service.service_database import Books
 from faregate.system import system_clock
 
 PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"

@@ -9,10 +9,10 @@ from sqlalchemy import delete, update
 
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import Transaction
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import attempts, transactions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.reconciliation import Difference, Reconciler, Reconciliation

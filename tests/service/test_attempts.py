@@ -10,12 +10,12 @@ from faregate.rules.config import Resource
 from faregate.rules.payments import Attempt, SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
 from faregate.service.chain.agreement import CONFIRM_SECONDS
-from faregate.service.chain.chain import LOOK_SECONDS
+from faregate.service.chain.chain_reader import LOOK_SECONDS
 from faregate.service.chain.facilitator import FacilitatorSettings
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.service.database.shared import StoreOptions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from tests.service.databases import START, MovedClock
 from tests.service.sales import HASH, authorize, get_reserved, open_store, submit
 
@@ -199,7 +199,7 @@ def test_the_oldest_payments_are_taken_first(store: SqlStore, clock: MovedClock)
 def test_workers_do_not_wait_for_each_other(database: Database, clock: MovedClock) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite has one writer at a time")
-    from faregate.service.database.settlement import find_due
+    from faregate.service.database.attempts import find_due
 
     store = open_store(database, clock)
     made = [submit(store).id for _ in range(2)]

@@ -19,17 +19,17 @@ from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, Reservation, SettlementPending
 from faregate.rules.records import Transaction
 from faregate.service import backends
-from faregate.service.books import Books
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, LostConnection
 from faregate.service.database.keys import create_key
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
-from faregate.service.settlements import CompletionWaiters, Settlements
-from faregate.service.simulated import SimulatedPayments
+from faregate.service.settlement_workers import CompletionWaiters, Settlements
+from faregate.service.simulated_payments import SimulatedPayments
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment

@@ -16,7 +16,7 @@ from faregate.rules.payments import PaymentVerified
 from faregate.rules.receipts import build_transaction
 from faregate.rules.records import STATUSES
 from faregate.service.database.engine import Database
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from tests.service.sales import PAYER, authorize, open_store, resolve, settle, sign, submit, succeeded
 from tests.service.writer import connect
 from tests.support.preloaded import PreloadedPython

@@ -16,14 +16,14 @@ from faregate.service.console.layout import Viewer
 from faregate.service.console.overview import Watched, show_overview
 from faregate.service.console.payment import show_payment
 from faregate.service.database.engine import Database
-from faregate.service.database.finality import record_loose
+from faregate.service.database.finality_records import record_loose
 from faregate.service.database.keys import hash_key
-from faregate.service.database.payments import find_payment_by_id, record_reconciliation
+from faregate.service.database.payment_rows import find_payment_by_id, record_reconciliation
 from faregate.service.database.refunds import record_refund, remove_refund
 from faregate.service.database.reports import Revenue
 from faregate.service.database.schema import console_sessions
 from faregate.service.database.sessions import SESSION_SECONDS
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import PeerStatus
 from faregate.x402.tokens import Environment
 from tests.service.console_server import HOSTILE, MINE, ConsoleServer, serving_console

@@ -9,13 +9,13 @@ from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import FINAL, Transaction
 from faregate.rules.settlement import settle
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy, keep_nonces_moving
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import attempts
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transfers import SqlTransfers
 from tests.service.chain.facilitated import sign_payment
 from tests.service.chain.gas_books import Clock, wait_for_blocks

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from examples.chain.facilitator import GAS_KEYS, FacilitatorProcess
 
-from faregate.service.books import Books
 from faregate.service.commands.doctor import Level, check_database
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.system import system_clock
 from tests.service.command import CATALOG, call

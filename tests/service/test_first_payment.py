@@ -10,7 +10,7 @@ from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import PayerView
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.service.database.schema import payers, transactions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from tests.service.databases import MovedClock
 from tests.service.sales import PAYER, authorize, open_store, resolve, sign
 from tests.service.test_restore import lose_prices, publish_newer, reopen

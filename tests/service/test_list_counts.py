@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.payments import SettlementPending
 from faregate.service.database.engine import Database
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.upgrade import upgrade
 from tests.service.databases import MovedClock
 from tests.service.sales import PAYER, authorize, failed, open_store, settle, submit

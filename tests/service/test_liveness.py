@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from faregate.service.liveness import LATE_SECONDS, Liveness
-from faregate.service.settlements import CompletionWaiters, Job, Repeater, Worker
+from faregate.service.settlement_workers import CompletionWaiters, Job, Repeater, Worker
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faregate.service.books import Books
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.owners import Owner
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.system import system_clock
 from tests.service import sales
@@ -128,7 +128,9 @@ def test_a_worker_goes_on_soon(
     started.append(Attempting(url))
     books = Books(database, Stamps(database, system_clock))
     runtime = Runtime(Settings(), books, {})
-    monkeypatch.setattr("faregate.service.settlements.run_attempt", lambda made, *_: settled.append(made))
+    monkeypatch.setattr(
+        "faregate.service.settlement_workers.run_attempt", lambda made, *_: settled.append(made)
+    )
     runtime.begin()
     try:
         started[0].kill()

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from faregate.rules.payments import SettlementPending
 from faregate.service.database.engine import Database
 from faregate.service.database.reports import count_pending, list_pending_payments
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from tests.service.databases import START, MovedClock
 from tests.service.sales import HASH, authorize, get_reserved, settle, submit
 

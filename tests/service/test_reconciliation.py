@@ -10,7 +10,7 @@ import pytest
 
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service import reconciliation
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.database.engine import Database
 from faregate.service.reconciliation import Reconciliation
 from faregate.system import system_clock

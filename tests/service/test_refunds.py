@@ -12,10 +12,10 @@ from examples.chain.facilitator import GAS_KEYS
 
 from faregate.errors import ConfigurationError
 from faregate.rules.records import Transaction
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.engine import Database
-from faregate.service.database.payments import find_payment_by_id
+from faregate.service.database.payment_rows import find_payment_by_id
 from faregate.service.database.refunds import Refund, list_refunds, list_refunds_of, remove_refund
 from faregate.service.database.reports import export_transactions
 from faregate.service.refunds import RefundRecorder, RefundRequest

@@ -16,15 +16,15 @@ from faregate.emulator import Wallet
 from faregate.rules.app import respond
 from faregate.rules.builtin import builtin_account
 from faregate.rules.payments import PaymentSent, PaymentSettled, PaymentVerified, SettlementPending
-from faregate.service.books import Books
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
-from faregate.service.settlements import CompletionWaiters
+from faregate.service.settlement_workers import CompletionWaiters
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required
 from tests.service.sales import HASH, resolve, succeeded

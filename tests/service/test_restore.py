@@ -11,7 +11,6 @@ from sqlalchemy import delete, update
 from faregate.rules.builtin import builtin_account
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.payments import PaymentVerified
-from faregate.service.books import Books
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.engine import Database, DatabaseError
@@ -25,8 +24,9 @@ from faregate.service.database.schema import (
     revisions,
     transactions,
 )
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.upgrade import upgrade
+from faregate.service.service_database import Books
 from tests.service.command import call
 from tests.service.databases import MovedClock
 from tests.service.sales import PAYER, authorize, open_store, resolve, settle, sign

@@ -12,7 +12,6 @@ from faregate.emulator import Wallet
 from faregate.rules.app import respond
 from faregate.rules.builtin import builtin_account
 from faregate.rules.payments import Attempt, PaymentSent, PaymentSettled, PaymentVerified
-from faregate.service.books import Books
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
@@ -20,6 +19,7 @@ from faregate.service.database.keys import create_key
 from faregate.service.database.upgrade import upgrade
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required

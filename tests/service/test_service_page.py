@@ -17,7 +17,7 @@ from faregate.rules.config import Account
 from faregate.service.chain_metrics import ChainCollector
 from faregate.service.cli import SERVICE
 from faregate.service.database.engine import Database
-from faregate.service.database.payments import record_reconciliation
+from faregate.service.database.payment_rows import record_reconciliation
 from faregate.service.database.reports import PendingPayments
 from faregate.service.database.upgrade import upgrade
 from faregate.service.metrics import ServiceMetrics

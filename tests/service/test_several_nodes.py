@@ -10,8 +10,8 @@ from faregate.errors import ConfigurationError
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service import reconciliation
 from faregate.service.chain.agreement import STALE_SECONDS
-from faregate.service.chain.chain import ChainReader
-from faregate.service.database import finality
+from faregate.service.chain.chain_reader import ChainReader
+from faregate.service.database import finality_records
 from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of
 from tests.crash.service.fork import matches
@@ -89,11 +89,11 @@ def test_a_node_that_denies_a_transfer_makes_nothing_loose(
     watched.wait()
     watched.turn()
     assert (watched.get_state(sold), len(watched.payments.sent)) == (None, 1)
-    assert finality.read_finality(day.database).unchecked_since is not None
+    assert finality_records.read_finality(day.database).unchecked_since is not None
     assert count_disagreements(reader) == [True, True]
     node.change.clear()
     watched.turn()
-    assert finality.read_finality(day.database).unchecked_since is None
+    assert finality_records.read_finality(day.database).unchecked_since is None
 
 
 def test_a_node_that_still_shows_a_lost_transfer_does_not_make_it_safe(
@@ -107,7 +107,7 @@ def test_a_node_that_still_shows_a_lost_transfer_does_not_make_it_safe(
     watched.wait()
     day.chain.mine(3)
     watched.watch.check()
-    assert finality.read_finality(day.database).unchecked_since is not None or watched.get_state(sold)
+    assert finality_records.read_finality(day.database).unchecked_since is not None or watched.get_state(sold)
     node.change.clear()
     watched.turn()
     assert watched.get_state(sold) == "open"

@@ -9,7 +9,7 @@ from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
@@ -18,7 +18,7 @@ from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.shared import Shared, StoreOptions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.system import random_challenge, random_id, system_clock
 from tests.service.chain.facilitated import sign_payment
 from tests.service.chain.gas_books import Clock, wait_for_blocks

@@ -21,7 +21,7 @@ from faregate.rules.payments import (
 )
 from faregate.service.database.accounts import ensure_account
 from faregate.service.database.engine import Database, DatabaseError
-from faregate.service.database.simulated import (
+from faregate.service.database.simulated_ledger import (
     DEFAULT,
     find_rules,
     get_balances,
@@ -30,7 +30,7 @@ from faregate.service.database.simulated import (
     set_rule,
     set_up_ledger,
 )
-from faregate.service.simulated import SimulatedPayments
+from faregate.service.simulated_payments import SimulatedPayments
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import TOKENS

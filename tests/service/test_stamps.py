@@ -8,7 +8,7 @@ import pytest
 
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.types import to_microseconds
 from tests.service.databases import MovedClock
 from tests.service.sales import HASH, authorize, submit

@@ -9,7 +9,7 @@ from faregate.rules.payments import SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
 from faregate.service.chain.direct.upkeep import TransferBooks
 from faregate.service.database.engine import Database
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transfers import SqlTransfers
 from tests.service.databases import MovedClock
 from tests.service.sales import open_store, submit

@@ -10,6 +10,7 @@ from faregate.commands import Echo
 from faregate.core.claims import HoldInfo
 from faregate.errors import CommandError
 from faregate.journals.payment_info import PaymentInfo, parse_reference
+from faregate.maintenance.customer_answers import Explanation, explain, explain_unknown, find_payments
 from faregate.maintenance.holds import (
     STUCK,
     HoldList,
@@ -21,7 +22,6 @@ from faregate.maintenance.holds import (
     retry,
 )
 from faregate.maintenance.journal import JournalView, find_journal_problems
-from faregate.maintenance.payment_answers import Explanation, explain, explain_unknown, find_payments
 from faregate.paywall import Paywall
 
 _LIMIT = 1000

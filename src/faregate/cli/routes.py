@@ -7,8 +7,8 @@ from faregate.commands import Echo
 from faregate.core.models import OfferChoice
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions, describe_journals
-from faregate.routes.outside import check_url
-from faregate.routes.unsold import describe_unsold
+from faregate.routes.crawler_check import check_url
+from faregate.routes.unsold_prices import describe_unsold
 
 _HEAD = ("ACCESS", "METHODS", "PATH", "SELLS", "HANDLER")
 

@@ -21,7 +21,7 @@ from faregate.django.placement import (
 )
 from faregate.django.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules, build_row
+from faregate.routes.pricing import apply_path_rules, build_row
 
 
 def list_routes() -> RouteTable:

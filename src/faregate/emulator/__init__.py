@@ -29,7 +29,7 @@ from faregate.rules.config import (
     SettlementRule,
     Value,
 )
-from faregate.rules.identifiers import CountedIds, SeededIds
+from faregate.rules.ids import CountedIds, SeededIds
 from faregate.rules.published_payers import TEST_PAYERS, TestPayer
 
 __all__ = [

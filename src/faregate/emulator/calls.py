@@ -17,9 +17,9 @@ from faregate.merchant.interpret import parse_object
 from faregate.merchant.models import AccessRequest
 from faregate.rules.app import Service
 from faregate.rules.http import HttpError, ParsedRequest, read_bearer
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.routes import Operation, find_route
-from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment
@@ -66,7 +66,7 @@ def describe_call(service: Service, request: WireRequest) -> CallInfo:
 
 
 def _add_records(
-    info: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
+    info: CallInfo, store: MemoryStore, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
     match info.operation:
         case "access":
@@ -80,7 +80,7 @@ def _add_records(
 
 
 def _describe_access(
-    info: CallInfo, store: EnvironmentState, call: ParsedRequest, payment: SignedPayment | None
+    info: CallInfo, store: MemoryStore, call: ParsedRequest, payment: SignedPayment | None
 ) -> CallInfo:
     try:
         revision_id = call.body_as(_ACCESS_REQUEST).revision_id
@@ -94,7 +94,7 @@ def _describe_access(
     return replace(info, resource=listing.resource.key, transaction=None if used is None else used.id)
 
 
-def _describe_transaction(info: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+def _describe_transaction(info: CallInfo, store: MemoryStore, identifier: str) -> CallInfo:
     record = store.transactions.get(identifier)
     if record is None:
         return replace(info, transaction=identifier)
@@ -102,7 +102,7 @@ def _describe_transaction(info: CallInfo, store: EnvironmentState, identifier: s
     return replace(info, resource=resource, payer=record.payer.identifier, transaction=identifier)
 
 
-def _describe_execution(info: CallInfo, store: EnvironmentState, identifier: str) -> CallInfo:
+def _describe_execution(info: CallInfo, store: MemoryStore, identifier: str) -> CallInfo:
     execution = store.executions.get(identifier)
     published = None if execution is None else store.catalog.find_revision(execution.revision_id)
     return info if published is None else replace(info, resource=published[0].resource.key)

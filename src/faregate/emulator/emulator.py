@@ -35,10 +35,10 @@ from faregate.rules.config import (
     find_address_fault,
     find_price_fault,
 )
-from faregate.rules.identifiers import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
+from faregate.rules.ids import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger
 from faregate.rules.settlement import settle_due
-from faregate.rules.state import EnvironmentState
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
@@ -431,7 +431,7 @@ class Emulator:
             raise ConfigurationError(f"there is no resource {key!r} in {environment}")
         return listing
 
-    def _find_environments(self, target: str) -> list[EnvironmentState]:
+    def _find_environments(self, target: str) -> list[MemoryStore]:
         """Find the environments that know the target; if none does, test, which then reports the error."""
         stores = [
             store
@@ -441,7 +441,7 @@ class Emulator:
         return stores or [self._service.environments["test"]]
 
     @contextmanager
-    def _editing(self, key: str) -> Generator[list[EnvironmentState]]:
+    def _editing(self, key: str) -> Generator[list[MemoryStore]]:
         """Yield the environments with this resource, under the lock; `ConfigurationError` if none has it."""
         with self._lock:
             stores = [store for store in self._service.environments.values() if key in store.catalog.listings]

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from faregate.rules.config import Account
-from faregate.rules.ledger import EXPIRED, build_transaction_hash, list_balances
 from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentVerified
+from faregate.rules.simulated_ledger import EXPIRED, build_transaction_hash, list_balances
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token

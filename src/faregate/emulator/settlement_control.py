@@ -14,15 +14,15 @@ from faregate.errors import ConfigurationError
 from faregate.merchant.formats import ID_TAIL
 from faregate.rules import settlement as settling
 from faregate.rules.config import SettlementRule, find_address_fault
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.records import PENDING, TransactionRecord
-from faregate.rules.state import EnvironmentState
 
 ALL: Final = "*"
 _TRANSACTION: Final = re.compile(f"txn_{ID_TAIL}", re.ASCII)
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 
 
-def settle_after(store: EnvironmentState, target: str, settlement: SettlementRule | None) -> None:
+def settle_after(store: MemoryStore, target: str, settlement: SettlementRule | None) -> None:
     """Set how payments of `target` settle from now on; None removes the rule.
 
     `target` is a transaction id, a payer's address, a resource key or `*`. For a transaction that is already
@@ -50,7 +50,7 @@ def is_address(target: str) -> bool:
     return _ADDRESS.fullmatch(target) is not None
 
 
-def has_target(store: EnvironmentState, target: str) -> bool:
+def has_target(store: MemoryStore, target: str) -> bool:
     """Whether this environment knows the target; `*` and addresses are known everywhere."""
     return (
         target == ALL
@@ -60,7 +60,7 @@ def has_target(store: EnvironmentState, target: str) -> bool:
     )
 
 
-def settle(store: EnvironmentState, transaction_id: str) -> None:
+def settle(store: MemoryStore, transaction_id: str) -> None:
     """Settle a pending transaction now, whatever its rule; it fails if it cannot be paid.
 
     `ConfigurationError` if it is unknown, final, or not yet completed by the seller.
@@ -76,7 +76,7 @@ def settle(store: EnvironmentState, transaction_id: str) -> None:
     settling.settle(record, store.deps, rule, store.clock.tick())
 
 
-def fail(store: EnvironmentState, transaction_id: str) -> None:
+def fail(store: MemoryStore, transaction_id: str) -> None:
     """Let the payment of a transaction fail, even if it is only authorized.
 
     The seller's complete is then answered 200 `failed`. `ConfigurationError` if it is unknown or final.
@@ -85,11 +85,11 @@ def fail(store: EnvironmentState, transaction_id: str) -> None:
     store.record_failed(_find_open(store, transaction_id), None)
 
 
-def _settle_due(store: EnvironmentState) -> None:
+def _settle_due(store: MemoryStore) -> None:
     settling.settle_due(store.clock.now(), store.deps)
 
 
-def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecord:
+def _find_open(store: MemoryStore, transaction_id: str) -> TransactionRecord:
     record = store.transactions.get(transaction_id)
     if record is None:
         raise ConfigurationError(f"there is no transaction {transaction_id!r}")
@@ -98,7 +98,7 @@ def _find_open(store: EnvironmentState, transaction_id: str) -> TransactionRecor
     return record
 
 
-def _set_payer_rule(store: EnvironmentState, payer: str, settlement: SettlementRule | None) -> None:
+def _set_payer_rule(store: MemoryStore, payer: str, settlement: SettlementRule | None) -> None:
     if settlement is None:
         store.payer_settlements.pop(payer, None)
     else:
@@ -106,7 +106,7 @@ def _set_payer_rule(store: EnvironmentState, payer: str, settlement: SettlementR
 
 
 def _set_transaction_rule(
-    store: EnvironmentState, record: TransactionRecord, settlement: SettlementRule | None
+    store: MemoryStore, record: TransactionRecord, settlement: SettlementRule | None
 ) -> None:
     record.plan = settlement
     if record.status in PENDING:

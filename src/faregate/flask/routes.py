@@ -19,7 +19,7 @@ from faregate.flask.placement import (
     list_stack_mistakes,
 )
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules, build_row, describe_several_offers
+from faregate.routes.pricing import apply_path_rules, build_row, describe_several_offers
 
 
 def list_routes(app: Flask) -> RouteTable:

@@ -28,8 +28,8 @@ from faregate.core.results import (
     Unconfirmed,
 )
 from faregate.errors import ConfigurationError, FaregateError
+from faregate.maintenance.customer_answers import DISCARDED
 from faregate.maintenance.journal import JournalView, get_shared_journal
-from faregate.maintenance.payment_answers import DISCARDED
 from faregate.paywall import Paywall
 
 STUCK = "stuck"

@@ -21,7 +21,6 @@ from faregate.core.models import Offer, Response
 from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
-from faregate.mcp.channels import EVENT_STORE, SPEAKING, Outbox, has_event_store, hold_messages
 from faregate.mcp.copy_detection import COPIED, is_copy, record_results
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import (
@@ -33,6 +32,7 @@ from faregate.mcp.results import (
     is_question,
     write_body,
 )
+from faregate.mcp.side_channels import EVENT_STORE, SPEAKING, Outbox, has_event_store, hold_messages
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool, sells_tools
 from faregate.paywall import Paywall
 

@@ -9,11 +9,11 @@ from mcp.server.mcpserver.tools import Tool, ToolManager
 
 from faregate.checkout.handlers import Handler, inspect_handler, name_handler
 from faregate.errors import ConfigurationError
-from faregate.mcp.channels import EVENT_STORE
 from faregate.mcp.requests import METHOD, ROOT
+from faregate.mcp.side_channels import EVENT_STORE
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import build_row, describe_several_offers
+from faregate.routes.pricing import build_row, describe_several_offers
 
 AnyServer = MCPServer[Any] | Server[Any]
 

@@ -16,7 +16,7 @@ from faregate.pay.wallet import PayerWallet
 from faregate.probe.check import SkipCheck, describe
 from faregate.probe.client import Body, RawClient
 from faregate.probe.discovery import FoundProducts, Product, build_access_body
-from faregate.rules.identifiers import build_id
+from faregate.rules.ids import build_id
 
 METADATA = {
     "duration_ms": 1,

@@ -11,8 +11,8 @@ from typing import Any
 
 from faregate.checkout.asgi_responder import find_responder
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
-from faregate.routes.changes import list_routers
 from faregate.routes.dispatch import find_fallback
+from faregate.routes.routers import list_routers
 from faregate.routes.wrappers import get_router, has_app, list_chains
 
 _MAX_LAYERS = 100

@@ -18,8 +18,8 @@ from faregate.checkout.handlers import Handler, inspect_handler, name_handler, p
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
-from faregate.routes.access import build_row, describe_several_offers
 from faregate.routes.dispatch import RouteMatch, find_fallback, list_matches
+from faregate.routes.pricing import build_row, describe_several_offers
 from faregate.routes.shadows import HOSTS, NO_VALUE, Parameter, Part, build_samples, describe_shadows
 from faregate.routes.wrappers import (
     ANYTHING,

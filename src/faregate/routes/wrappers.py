@@ -21,7 +21,7 @@ from faregate.checkout.handlers import name_handler
 from faregate.checkout.path_rules import PathRules
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
-from faregate.routes.access import apply_path_rules
+from faregate.routes.pricing import apply_path_rules
 
 ANYTHING = "/*"
 # An object with a `__getattr__` of its own, such as a mock, may have an `app` without end.

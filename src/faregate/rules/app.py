@@ -24,12 +24,12 @@ from faregate.rules.http import (
     read_bearer,
     require_capability,
 )
-from faregate.rules.identifiers import Challenges, Ids, derive_id
+from faregate.rules.ids import Challenges, Ids, derive_id
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger
 from faregate.rules.published_payers import map_settlement_rules
 from faregate.rules.routes import find_route
 from faregate.rules.settlement import settle_due
-from faregate.rules.state import EnvironmentState
 from faregate.rules.store import StoreUnavailable
 from faregate.x402.tokens import ENVIRONMENTS, Environment
 
@@ -94,8 +94,8 @@ class Service:
         self.keys = {key.key: key for key in account.keys}
         self.allow_live = allow_live
         monotonic = MonotonicClock(clock)
-        self.environments: dict[Environment, EnvironmentState] = {
-            name: EnvironmentState(
+        self.environments: dict[Environment, MemoryStore] = {
+            name: MemoryStore(
                 environment=name,
                 seller=account.seller,
                 seller_id=derive_id("org", DEFAULT_CREATED_AT, account.seller.name),

@@ -23,7 +23,7 @@ from faregate.rules.config import (
     SettlementRule,
     build_revision,
 )
-from faregate.rules.identifiers import derive_id
+from faregate.rules.ids import derive_id
 from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.models import Terms
 from faregate.x402.tokens import TOKENS, Environment, Token

@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     TransactionDetail,
 )
 from faregate.merchant.models import Transaction as ListedTransaction
-from faregate.rules.identifiers import Ids
+from faregate.rules.ids import Ids
 from faregate.rules.records import (
     COMPLETION_STATUSES,
     SettlementRecord,

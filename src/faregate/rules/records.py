@@ -185,7 +185,7 @@ class TransactionRecord:
     reads: int = 0
     used_atomic: int | None = None
     index: "TemporalIndex[TransactionRecord] | None" = field(default=None, repr=False, compare=False)
-    """Where it is listed beside its payer's; `EnvironmentState.adopt` puts it there."""
+    """Where it is listed beside its payer's; `MemoryStore.adopt` puts it there."""
     _settled: tuple[datetime, str, str, str] | None = None
     """The fields of its `SettlementRecord`."""
 

@@ -1,7 +1,7 @@
 """How a completed payment settles: what an attempt does, and when the first one begins.
 
-The threads that run them are in `service/settlements.py`, and the rows that they read and write in
-`service/database/settlement.py`. `emulator/settlement_control.py` sets rules and ends payments for tests.
+The threads that run them are in `service/settlement_workers.py`, and the rows that they read and write in
+`service/database/attempts.py`. `emulator/settlement_control.py` sets rules and ends payments for tests.
 
 Begin an attempt; if an earlier one may have sent something, look at the chain; send; look at the chain;
 record what it proves. Only the chain ends a payment that may have been sent.

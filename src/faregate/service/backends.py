@@ -8,18 +8,18 @@ from faregate.rules.app import KeyGrant
 from faregate.rules.config import CAPABILITIES
 from faregate.rules.dependencies import AmountIssue, Dependencies, count_nothing
 from faregate.rules.http import INVALID_KEY, build_401
-from faregate.service.books import Books
 from faregate.service.callers import describe_account
 from faregate.service.database.accounts import AccountRow
+from faregate.service.database.attempts import list_due_accounts
 from faregate.service.database.keys import find_key_owner
 from faregate.service.database.owners import Owner
-from faregate.service.database.settlement import list_due_accounts
 from faregate.service.database.shared import Shared, StoreOptions
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import EnvironmentPayments
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
-from faregate.service.settlements import Job, Settlements
-from faregate.service.simulated import SimulatedPayments
+from faregate.service.settlement_workers import Job, Settlements
+from faregate.service.simulated_payments import SimulatedPayments
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import Environment
 

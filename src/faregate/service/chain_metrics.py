@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from faregate.errors import FaregateError
 from faregate.service.database.engine import Database
-from faregate.service.database.finality import read_finality
-from faregate.service.database.payments import list_reconciliations
+from faregate.service.database.finality_records import read_finality
+from faregate.service.database.payment_rows import list_reconciliations
 
 
 @dataclass(frozen=True, slots=True, eq=False)

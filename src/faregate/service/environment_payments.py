@@ -7,7 +7,7 @@ from typing import Any
 
 from faregate.errors import ConfigurationError
 from faregate.rules.payments import Payments
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy, make_signer
 from faregate.service.chain.direct.fees import ETHER, GWEI
 from faregate.service.chain.facilitated import FacilitatorPayments

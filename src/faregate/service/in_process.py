@@ -35,7 +35,6 @@ from faregate.rules.catalog import describe_published
 from faregate.rules.config import Seller
 from faregate.rules.http import json_value_response
 from faregate.rules.store import StoreUnavailable
-from faregate.service.books import EXAMPLE_PAY_TO, Books, check_recipient
 from faregate.service.chain.deadline import limit_time
 from faregate.service.commands.doctor import Level, check_payments
 from faregate.service.commands.setup import apply_catalog, refuse_at_start
@@ -50,9 +49,10 @@ from faregate.service.database.accounts import (
 from faregate.service.database.clock import LOCK_ALL
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.service.database.publish import publish_prices
-from faregate.service.database.simulated import set_up_ledger
+from faregate.service.database.simulated_ledger import set_up_ledger
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime, open_runtime
+from faregate.service.service_database import EXAMPLE_PAY_TO, Books, check_recipient
 from faregate.service.settings import (
     Settings,
     find_in_process_database,

@@ -12,8 +12,8 @@ from faregate.service.chain.transfers import (
     list_transfers_of,
     read_transfers,
 )
-from faregate.service.database.payments import PaymentRow
-from faregate.service.database.store import SqlStore
+from faregate.service.database.payment_rows import PaymentRow
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.x402.tokens import TOKENS, Environment, Token
 

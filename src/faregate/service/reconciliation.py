@@ -21,7 +21,7 @@ from faregate.service.chain.transfers import (
     get_block_time,
 )
 from faregate.service.database.engine import Database
-from faregate.service.database.payments import (
+from faregate.service.database.payment_rows import (
     PaymentRow,
     find_creation,
     find_payment,

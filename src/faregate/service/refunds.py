@@ -11,7 +11,7 @@ from faregate.service.chain.chain_view import ChainView
 from faregate.service.chain.transfers import ReceivedTransfer
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.engine import Database
-from faregate.service.database.payments import PaymentRow, find_payment
+from faregate.service.database.payment_rows import PaymentRow, find_payment
 from faregate.service.database.refunds import Refund, list_refunds_of, record_refund
 from faregate.service.payment_chain import PaymentChain
 

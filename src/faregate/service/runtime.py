@@ -15,7 +15,6 @@ from typing import Final
 from faregate.errors import FaregateError
 from faregate.service.asgi import AppParts
 from faregate.service.backends import Backends
-from faregate.service.books import Books, check_recipient, find_missing, open_books
 from faregate.service.callers import answer
 from faregate.service.chain.direct import keep_nonces_moving
 from faregate.service.chain_metrics import ChainCollector
@@ -29,15 +28,16 @@ from faregate.service.environment_payments import (
     list_facilitators,
     list_nodes,
 )
-from faregate.service.finality import FinalityWatch
+from faregate.service.finality_watch import FinalityWatch
 from faregate.service.liveness import Liveness
 from faregate.service.metrics import ServiceMetrics
 from faregate.service.operator_pages import OperatorParts, Readiness
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.process_metrics import ProcessCollector
 from faregate.service.rate_limits import RateLimits
+from faregate.service.service_database import Books, check_recipient, find_missing, open_books
 from faregate.service.settings import Settings
-from faregate.service.settlements import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
+from faregate.service.settlement_workers import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 

@@ -17,7 +17,7 @@ from faregate.emulator.transports import get_embedded_transport
 from faregate.errors import ConfigurationError
 from faregate.rules.builtin import TEST_KEY, build_tenant_keys
 from faregate.rules.config import Account, Key
-from faregate.rules.identifiers import SeededIds
+from faregate.rules.ids import SeededIds
 from faregate.settings import EMULATOR
 from faregate.system import random_id, system_clock
 

@@ -7,8 +7,8 @@ environment, so a second network per environment needs other keys, and changes w
   the test network as live.
 - `pay/wallet.py`: signs for the two networks only.
 - `service/environment_payments.py` and `service/commands/doctor.py`: one chain per environment.
-- `rules/catalog.py`, `rules/ledger.py`, `service/database/simulated.py` and `service/payment_chain.py`: find
-  tokens by environment.
+- `rules/catalog.py`, `rules/simulated_ledger.py`, `service/database/simulated_ledger.py` and
+  `service/payment_chain.py`: find tokens by environment.
 
 USDC signs as `USDC` on Base Sepolia and as `USD Coin` on Base; EURC is `EURC` on both. Version 2,
 six decimals, all four.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faregate.service.database.engine import Database
-from faregate.service.database.finality import read_finality
+from faregate.service.database.finality_records import read_finality
 from tests.crash.service.application import APPLICATIONS, OWN_POINTS, ApplicationName
 from tests.crash.service.audit import Audit, run_audit
 from tests.crash.service.buyers import Buyers

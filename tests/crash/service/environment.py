@@ -11,10 +11,10 @@ from typing import Any
 from examples.chain.facilitator import GAS_KEYS
 from examples.chain.permit2 import deploy_upto
 
-from faregate.service.books import open_books
 from faregate.service.commands.setup import apply_catalog
 from faregate.service.database.keys import create_key
 from faregate.service.database.upgrade import upgrade
+from faregate.service.service_database import open_books
 from faregate.service.settings import make_settings
 from faregate.system import system_clock
 from tests.crash.service.copies import Copies, PostgresCopies, SqliteCopies

@@ -11,13 +11,13 @@ from faregate.emulator import Emulator, ManualClock, Revision
 from faregate.emulator.server import serve
 from faregate.rules.builtin import builtin_account
 from faregate.service.asgi import ServiceApp
-from faregate.service.books import Books
 from faregate.service.commands.serve import build_server
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key
 from faregate.service.runtime import Runtime
+from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.system import get_url, open_listener
 from tests.service.databases import new_database

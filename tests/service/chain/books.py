@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.x402.models import Terms
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.rpc_proxy import RpcProxy

@@ -6,7 +6,7 @@ import pytest
 from examples.chain.facilitator import FacilitatorProcess, run_facilitator
 from examples.chain.typescript_payer import NoTypeScript
 
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from tests.servers.shared import need
 from tests.service.chain.books import Books, FaultyNode, MakeReader
 from tests.service.chain.direct_fixtures import direct, gas, row, worker

@@ -10,7 +10,7 @@ from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSent, PaymentSettled, SettlementPending
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorSettings
 from faregate.system import system_clock

@@ -20,7 +20,7 @@ from faregate.rules.payments import (
 )
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.backend import DirectPayments
 from faregate.service.chain.direct.fees import GWEI, GasPolicy
 from faregate.service.chain.direct.gas_account import GasAccount

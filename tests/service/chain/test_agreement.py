@@ -11,7 +11,7 @@ import pytest
 import faregate.service.chain.agreement
 from faregate.rules.payments import PaymentSettled
 from faregate.service.chain.agreement import STALE_SECONDS
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from tests.service.chain.books import RECONCILING, SETTLING, Books, FaultyNode, MakeReader
 from tests.service.chain.test_chain_faults import deny, stop_at
 from tests.support.chain import USDC, ChainPayer, LocalChain, start_chain

@@ -16,7 +16,7 @@ from faregate.rules.payments import (
     SignedTransfer,
 )
 from faregate.service.chain import chain as chain_module
-from faregate.service.chain.chain import HEAD_SECONDS, ChainReader
+from faregate.service.chain.chain_reader import HEAD_SECONDS, ChainReader
 from faregate.x402.tokens import TOKENS
 from tests.service.chain.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
 from tests.support.chain import EURC, USDC, ChainPayer, LocalChain, require_anvil, start_chain

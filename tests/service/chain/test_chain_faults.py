@@ -11,7 +11,7 @@ import pytest
 import faregate.service.chain.node
 from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentsUnavailable
 from faregate.service.chain.abi import encode_topic
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.evidence import CANCELED
 from tests.service.chain.books import RECONCILING, SETTLING, TO, Books, FaultyNode
 from tests.support.chain import USDC, ChainPayer, LocalChain

@@ -7,7 +7,7 @@ import pytest
 
 import faregate.service.chain.node
 from faregate.rules.payments import Attempt, PaymentSettled
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from tests.service.chain.books import PRICE, RECONCILING, SUBMITTED, TERMS, TO, Books, MakeReader
 from tests.support.chain import USDC, ChainPayer, LocalChain
 from tests.support.products import take_part

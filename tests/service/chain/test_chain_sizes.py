@@ -4,7 +4,7 @@ import pytest
 from examples.chain.token import encode_call
 
 from faregate.rules.payments import PaymentSettled
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from tests.service.chain.books import PRICE, RECONCILING, TO, Books, MakeReader
 from tests.support.chain import USDC, ChainPayer, LocalChain, settle_with_log
 from tests.support.rpc_proxy import NO_ANSWER, Change, RpcProxy, fail_with

@@ -6,7 +6,7 @@ from examples.chain.token import encode_call, encode_transfer
 
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
 from faregate.service.chain.abi import encode_topic
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.evidence import USED
 from faregate.x402.models import SignedPayment
 from tests.service.chain.books import PRICE, SUBMITTED, TERMS, TO

@@ -13,7 +13,7 @@ from faregate.rules.payments import (
     SettlementPending,
     SignedTransfer,
 )
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.backend import DirectPayments
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.gas_account import GasAccount, read_transfer

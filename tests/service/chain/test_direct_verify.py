@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.rules.payments import PaymentRefused, PaymentsUnavailable, PaymentVerified
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.backend import DirectPayments
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import KeySigner

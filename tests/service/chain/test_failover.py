@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faregate.rules.payments import PaymentSettled, PaymentsUnavailable, PaymentVerified
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import KeySigner

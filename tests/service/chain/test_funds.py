@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from faregate.rules.payments import Payments, PaymentVerified, Reservation
-from faregate.service.chain.chain import MOST_LOOKED_UP, ChainReader
+from faregate.service.chain.chain_reader import MOST_LOOKED_UP, ChainReader
 from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment

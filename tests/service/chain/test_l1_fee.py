@@ -7,7 +7,7 @@ import pytest
 
 from faregate.rules.payments import PaymentPostponed, PaymentsUnavailable, SignedTransfer
 from faregate.service.chain.abi import encode_call
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.l1_fee import ORACLE
 from faregate.service.chain.direct.signers import KeySigner

@@ -13,7 +13,7 @@ from examples.chain.payer import ChainPayer
 from examples.chain.token import encode_call
 
 from faregate.rules.payments import PaymentRefused, PaymentSent, PaymentSettled
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorSettings
 from tests.service.chain.books import PRICE, TO, Books
 from tests.service.chain.facilitated import make_terms, sign_payment

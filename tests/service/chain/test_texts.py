@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.service.chain.texts import MAX_CHARACTERS, clean_text
+from faregate.service.chain.safe_text import MAX_CHARACTERS, clean_text
 
 SIGNATURE = "0x" + "5c" * 65
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from faregate.rules.payments import PaymentsUnavailable
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.transfers import (
     ReceivedTransfer,
     find_block_at,

@@ -9,7 +9,7 @@ from examples.chain.token import encode_call
 
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSettled
 from faregate.service.chain import endings
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.permit_calls import encode_settlement
 from faregate.service.chain.transfers import list_transfers_of, read_transfers
 from faregate.x402.models import SignedPayment

@@ -15,7 +15,7 @@ from faregate.rules.payments import (
     PaymentVerified,
     SignedTransfer,
 )
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.backend import DirectPayments
 from faregate.service.chain.direct.gas_account import GasAccount, read_transfer
 from faregate.service.chain.direct.signers import KeySigner

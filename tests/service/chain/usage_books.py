@@ -6,7 +6,7 @@ from examples.chain.permit2 import deploy_upto
 from examples.chain.token import encode_call
 
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSettled, SettlementPending
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.permit_calls import encode_settlement
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.permit2 import PERMIT2, UPTO_PROXY

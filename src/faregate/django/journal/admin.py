@@ -14,8 +14,8 @@ from faregate.django.options import find_journal_database
 from faregate.journals.payment_info import PaymentInfo, parse_reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalContext
 from faregate.journals.store import ENCRYPTED
+from faregate.maintenance.customer_answers import Explanation, explain
 from faregate.maintenance.journal import JournalView, make_view
-from faregate.maintenance.payment_answers import Explanation, explain
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[JournalRow]

@@ -15,8 +15,8 @@ from faregate.emulator.calls import CallInfo, CallLog, RecordedCall
 from faregate.emulator.console import views
 from faregate.emulator.console.histogram import Histogram
 from faregate.rules.app import Service
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.records import FINAL, PayerRecord, TransactionRecord, get_settled_amount
-from faregate.rules.state import EnvironmentState
 from faregate.x402.tokens import Environment
 
 SHOWN_TRANSACTIONS: Final = 200
@@ -39,7 +39,7 @@ NumberedFault = tuple[int, str | None]
 class TransactionHistory:
     """All transactions from the first one. `histogram` counts those that ended."""
 
-    def __init__(self, store: EnvironmentState) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.histogram = Histogram()
         self.shown: deque[TransactionRecord] = deque(maxlen=SHOWN_TRANSACTIONS)
@@ -48,7 +48,7 @@ class TransactionHistory:
         self._counts: dict[str, int] = {}
         self._versions: dict[str, tuple[object, ...]] = {}
 
-    def is_valid(self, store: EnvironmentState) -> bool:
+    def is_valid(self, store: MemoryStore) -> bool:
         """Return False after a reset or a restore: another store, or transactions that were undone."""
         if store is not self.store or len(store.transactions) < self._read_count:
             return False
@@ -189,7 +189,7 @@ class ChangeTracker:
         self._sent.update(changed)
         return changed
 
-    def _get_history(self, store: EnvironmentState, log: CallLog) -> TransactionHistory:
+    def _get_history(self, store: MemoryStore, log: CallLog) -> TransactionHistory:
         if self._history is None or not (self._history.is_valid(store) and self._groups.is_valid(log)):
             self._history, self._groups = TransactionHistory(store), CallGroups(self._environment)
             self._sent = {}

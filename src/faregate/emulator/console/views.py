@@ -16,9 +16,9 @@ from faregate.emulator.settlement_control import ALL
 from faregate.rules.builtin import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.config import SettlementRule
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.published_payers import TEST_PAYERS, TestPayer
 from faregate.rules.records import STATUSES, PayerRecord, TransactionRecord
-from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.instructions import parse_json
 from faregate.x402.models import SignedPayment, Terms
@@ -95,7 +95,7 @@ def format_call(record: RecordedCall, info: CallInfo) -> Json:
     }
 
 
-def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) -> Json:
+def format_payer(store: MemoryStore, record: PayerRecord, now: datetime) -> Json:
     """Format a payer and its balances, which are null if another ledger than the simulated one has them."""
     address = record.identifier
     count = record.transactions.count
@@ -114,7 +114,7 @@ def format_payer(store: EnvironmentState, record: PayerRecord, now: datetime) ->
     }
 
 
-def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
+def format_resources(store: MemoryStore, now: datetime) -> list[Json]:
     """Format what is sold, with prices: in the order of the account, what is archived last."""
     listings = sorted(store.catalog.listings.values(), key=lambda listing: listing.is_archived(now))
     return [
@@ -130,7 +130,7 @@ def format_resources(store: EnvironmentState, now: datetime) -> list[Json]:
     ]
 
 
-def format_rules(store: EnvironmentState) -> Json:
+def format_rules(store: MemoryStore) -> Json:
     """Format how payments end: `set` has a rule for each target whose rule differs from the initial one.
 
     `own` is the initial rule; null is no rule.
@@ -164,7 +164,7 @@ def format_money(histogram: Histogram) -> Json:
     }
 
 
-def count_by_status(store: EnvironmentState, now: datetime) -> dict[str, int]:
+def count_by_status(store: MemoryStore, now: datetime) -> dict[str, int]:
     return {status: store.index.count(now, status) for status in STATUSES}
 
 
@@ -172,18 +172,18 @@ _RulePair = tuple[SettlementRule | None, SettlementRule | None]
 """The current rule and the initial one."""
 
 
-def _get_resource_rules(store: EnvironmentState) -> dict[str, _RulePair]:
+def _get_resource_rules(store: MemoryStore) -> dict[str, _RulePair]:
     listings = store.catalog.listings
     return {key: (listing.settlement, listing.resource.settlement) for key, listing in listings.items()}
 
 
-def _get_payer_rules(store: EnvironmentState) -> dict[str, _RulePair]:
+def _get_payer_rules(store: MemoryStore) -> dict[str, _RulePair]:
     initial = {test_payer.address.lower(): test_payer.settlement for test_payer in _list_test_payers(store)}
     current = store.payer_settlements
     return {address: (current.get(address), initial.get(address)) for address in {**initial, **current}}
 
 
-def _list_test_payers(store: EnvironmentState) -> list[TestPayer]:
+def _list_test_payers(store: MemoryStore) -> list[TestPayer]:
     return list(TEST_PAYERS.values()) if store.environment == "test" else []
 
 
@@ -202,7 +202,7 @@ def _is_built_in(listing: Listing) -> bool:
     return plan == _BUILT_IN.get(plan.key) and len(listing.revisions) == len(plan.revisions)
 
 
-def _get_balances(store: EnvironmentState, address: str) -> dict[str, str] | None:
+def _get_balances(store: MemoryStore, address: str) -> dict[str, str] | None:
     if not isinstance(store.ledger, SimulatedLedger):
         return None
     balance = store.ledger.balance

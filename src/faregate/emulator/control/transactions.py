@@ -20,8 +20,8 @@ from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Moment
 from faregate.rules.app import Service
 from faregate.rules.config import FrozenModel, SettlementRule
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.records import Status, TransactionRecord
-from faregate.rules.state import EnvironmentState
 from faregate.x402.tokens import Environment, SettlementAsset
 
 PATH = f"{TENANT}/transactions"
@@ -99,12 +99,12 @@ def _end(request: Request, end: Callable[[Emulator, str], None]) -> Response:
     )
 
 
-def _find_store(service: Service, identifier: str) -> EnvironmentState | None:
+def _find_store(service: Service, identifier: str) -> MemoryStore | None:
     stores = service.environments.values()
     return next((store for store in stores if identifier in store.transactions), None)
 
 
-def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> list[object]:
+def _find_newest(store: MemoryStore, query: TransactionRecordFilter) -> list[object]:
     newest = list[object]()
     for record in reversed(store.transactions.values()):
         if len(newest) == query.limit:
@@ -114,7 +114,7 @@ def _find_newest(store: EnvironmentState, query: TransactionRecordFilter) -> lis
     return newest
 
 
-def _summarize(store: EnvironmentState, record: TransactionRecord) -> TransactionSummary:
+def _summarize(store: MemoryStore, record: TransactionRecord) -> TransactionSummary:
     return TransactionSummary(
         id=record.id,
         environment=store.environment,

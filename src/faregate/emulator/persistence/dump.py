@@ -35,10 +35,10 @@ from faregate.merchant.models import (
 )
 from faregate.rules.catalog import Listing
 from faregate.rules.config import FrozenModel, Seller, SettlementRule
-from faregate.rules.identifiers import Challenges, Ids, RewindableIds, SeededChallenges
+from faregate.rules.ids import Challenges, Ids, RewindableIds, SeededChallenges
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger
 from faregate.rules.records import PayerRecord, SettlementRecord, Status, TransactionRecord
-from faregate.rules.state import EnvironmentState
 from faregate.x402.models import split_authorization_key
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset, Token
 
@@ -87,7 +87,7 @@ class EmulatorCopy:
 
 
 def copy_emulator(
-    store: Mapping[Environment, EnvironmentState],
+    store: Mapping[Environment, MemoryStore],
     clock: EmulatorClock,
     ids: Ids,
     challenges: Challenges,
@@ -114,7 +114,7 @@ def _copy_clock(clock: EmulatorClock) -> ClockState:
     return state if state.rate else state.model_copy(update={"real": state.simulated})
 
 
-def _copy_state(store: EnvironmentState) -> EnvironmentCopy:
+def _copy_state(store: MemoryStore) -> EnvironmentCopy:
     return EnvironmentCopy(
         listings=tuple(store.catalog.versions(key) for key in store.catalog.listings),
         settlement=store.settlement,

@@ -1,6 +1,6 @@
 """Load a state document into fresh environments.
 
-Records are added by `EnvironmentState.adopt`, as at first, so that lists and indexes are built in only one
+Records are added by `MemoryStore.adopt`, as at first, so that lists and indexes are built in only one
 way. A part that does not fit the account raises a `ConfigurationError` that names its place.
 """
 
@@ -24,7 +24,8 @@ from faregate.emulator.persistence.schema import (
 from faregate.merchant.models import SucceededCompleteRequest
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import Appearance
-from faregate.rules.identifiers import Ids, RewindableIds
+from faregate.rules.ids import Ids, RewindableIds
+from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger
 from faregate.rules.records import (
     PENDING,
@@ -34,7 +35,6 @@ from faregate.rules.records import (
     SettlementRecord,
     TransactionRecord,
 )
-from faregate.rules.state import EnvironmentState
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment, build_authorization_key
 from faregate.x402.tokens import TOKENS, Environment
@@ -42,7 +42,7 @@ from faregate.x402.usage_prices import compute_amount
 
 
 def load_transaction(
-    store: EnvironmentState, state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str
+    store: MemoryStore, state: SavedTransaction, payers: Mapping[str, PayerRecord], place: str
 ) -> None:
     """Add the next transaction; `ConfigurationError` names the place of a fault."""
     payer = _get_payer(state, payers, place)
@@ -80,7 +80,7 @@ def _find_used(revision: PublishedRevision, state: SavedTransaction) -> int | No
     return compute_amount(price, state.accepted.values).settled_atomic
 
 
-def _check_new(store: EnvironmentState, record: TransactionRecord, place: str) -> None:
+def _check_new(store: MemoryStore, record: TransactionRecord, place: str) -> None:
     newest = next(reversed(store.transactions.values()), None)
     if newest is not None and record.created_at < newest.created_at:
         raise document_error(f"{place}.history[0].at", "transactions are in the order they were made")
@@ -96,13 +96,13 @@ def _get_payer(state: SavedTransaction, payers: Mapping[str, PayerRecord], place
     return payers[state.payer]
 
 
-def _resolve_purchase(store: EnvironmentState, state: SavedTransaction, place: str) -> AccessContext:
+def _resolve_purchase(store: MemoryStore, state: SavedTransaction, place: str) -> AccessContext:
     listing, revision = find_revision(store, state.request.revision_id, f"{place}.request.revision_id")
     sold = store.catalog.version(listing.resource.key, state.history[0].at) or listing
     return store.resolve(state.request, sold, revision)
 
 
-def find_revision(store: EnvironmentState, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
+def find_revision(store: MemoryStore, revision_id: str, place: str) -> tuple[Listing, PublishedRevision]:
     """Find the revision of this id, and its resource."""
     revision = store.catalog.find_revision(revision_id)
     if revision is None:
@@ -137,7 +137,7 @@ def _get_due_time(state: SavedTransaction, place: str) -> datetime | None:
     return state.due
 
 
-def load_environments(store: Mapping[Environment, EnvironmentState], document: StateDocument) -> None:
+def load_environments(store: Mapping[Environment, MemoryStore], document: StateDocument) -> None:
     """Load both environments of the document into fresh ones."""
     seller = store["test"].seller
     if document.seller not in (None, seller):
@@ -181,7 +181,7 @@ def load_ledger(ledger: SimulatedLedger, *states: LedgerState) -> None:
     ledger.restore(balances, settled)
 
 
-def _load_environment(store: EnvironmentState, state: EnvironmentSection, place: str) -> None:
+def _load_environment(store: MemoryStore, state: EnvironmentSection, place: str) -> None:
     for number, resource in enumerate(state.resources):
         _load_resource(store, resource, f"{place}.resources[{number}]")
     if "settlement" in state.model_fields_set:
@@ -213,7 +213,7 @@ def _load_payers(state: EnvironmentSection, place: str) -> dict[str, PayerRecord
     return payers
 
 
-def _load_resource(store: EnvironmentState, state: SavedResource, place: str) -> None:
+def _load_resource(store: MemoryStore, state: SavedResource, place: str) -> None:
     """Apply the seller's edits: published revisions, then settings."""
     listing = store.catalog.listings.get(state.key)
     if listing is None:

@@ -21,7 +21,7 @@ from faregate.rules.payments import (
     get_amount,
 )
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
-from faregate.service.chain.chain import VERIFY_SECONDS, ChainReader
+from faregate.service.chain.chain_reader import VERIFY_SECONDS, ChainReader
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorUnavailable
 from faregate.service.chain.failover import take_turns

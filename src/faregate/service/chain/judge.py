@@ -1,4 +1,4 @@
-"""What one node proves about a payment. `chain.py` compares the answers of several nodes."""
+"""What one node proves about a payment. `chain_reader.py` compares the answers of several nodes."""
 
 import logging
 from dataclasses import dataclass, field

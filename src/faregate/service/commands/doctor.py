@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.rules.payments import PaymentsUnavailable
-from faregate.service.books import EXAMPLE_PAY_TO, Books, find_table_fault
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct.fees import ETHER
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorUnavailable
 from faregate.service.chain.node import LOG_BLOCKS, ChainNode
@@ -25,6 +24,7 @@ from faregate.service.database.generation import check_writes
 from faregate.service.database.keys import list_keys
 from faregate.service.database.reports import read_database_clock
 from faregate.service.environment_payments import EnvironmentPayments, build_payments
+from faregate.service.service_database import EXAMPLE_PAY_TO, Books, find_table_fault
 from faregate.service.settings import Settings, is_in_process, read_settings, spell_variables
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, TOKENS, Environment

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from faregate.errors import ConfigurationError
-from faregate.service.books import open_books
 from faregate.service.database.reports import ExportedTransaction, export_transactions
+from faregate.service.service_database import open_books
 from faregate.service.settings import read_settings
 
 COLUMNS: Final = tuple(column.name for column in fields(ExportedTransaction))

@@ -6,8 +6,8 @@ from typing import Any
 
 from faregate.errors import ConfigurationError
 from faregate.rules.config import CAPABILITIES
-from faregate.service.books import Books, open_books
 from faregate.service.database.keys import StoredKey, create_key, list_keys, revoke_key
+from faregate.service.service_database import Books, open_books
 from faregate.service.settings import Settings, read_settings
 from faregate.system import system_clock
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 from faregate.errors import ConfigurationError
 from faregate.rules.records import FINAL
 from faregate.rules.settlement import settle
-from faregate.service.books import Books, open_books
+from faregate.service.database.attempts import MAX_NOTE, AttemptRecord, list_attempts
 from faregate.service.database.refunds import list_refunds_of, sum_refunds
-from faregate.service.database.settlement import MAX_NOTE, AttemptRecord, list_attempts
 from faregate.service.database.shared import Shared
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transactions import StoredTransaction
 from faregate.service.database.types import to_datetime
 from faregate.service.runtime import open_runtime
+from faregate.service.service_database import Books, open_books
 from faregate.service.settings import read_settings
 from faregate.system import random_challenge, random_id
 

@@ -17,9 +17,9 @@ from faregate.rules.payments import (
     SettlementResult,
 )
 from faregate.rules.records import FINAL, Transaction
-from faregate.service.database.payments import record_reconciliation
+from faregate.service.database.payment_rows import record_reconciliation
 from faregate.service.database.reports import list_pending_payments
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.reconciliation import Difference, Reconciler
 from faregate.service.runtime import Runtime, open_runtime

@@ -9,14 +9,14 @@ from pydantic import TypeAdapter, ValidationError
 from faregate.errors import ConfigurationError
 from faregate.rules.config import Address
 from faregate.rules.payments import PaymentsUnavailable
-from faregate.service.books import Books, open_books
 from faregate.service.commands.payment import find_stored_payment
-from faregate.service.database.payments import PaymentRow, find_payment_by_id
+from faregate.service.database.payment_rows import PaymentRow, find_payment_by_id
 from faregate.service.database.refunds import Refund, list_refunds, remove_refund
 from faregate.service.database.types import to_datetime
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.refunds import RefundRecorder, RefundRequest
 from faregate.service.runtime import open_runtime
+from faregate.service.service_database import Books, open_books
 from faregate.service.settings import read_settings
 from faregate.x402.tokens import format_price
 

@@ -20,13 +20,13 @@ from faregate.errors import ConfigurationError
 from faregate.rules.asgi import App
 from faregate.rules.builtin import builtin_account
 from faregate.service.asgi import ServiceApp
-from faregate.service.books import Books, create_tables
 from faregate.service.commands.setup import apply_catalog, apply_seller, refuse_at_start
 from faregate.service.console.layout import ROOT as CONSOLE
 from faregate.service.database.keys import create_key
 from faregate.service.log_format import configure_logging
 from faregate.service.operator_pages import OperatorPages
 from faregate.service.runtime import Runtime, open_runtime
+from faregate.service.service_database import Books, create_tables
 from faregate.service.settings import Settings, is_in_process, read_settings
 from faregate.system import get_url, open_listener, system_clock
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from faregate.errors import ConfigurationError
 from faregate.rules.config import Account
-from faregate.service.books import (
+from faregate.service.database.accounts import list_accounts_of
+from faregate.service.database.apply import ChangeKind, ConfigChange, Review, apply_account
+from faregate.service.database.generation import renew_generation
+from faregate.service.database.simulated_ledger import set_up_ledger
+from faregate.service.database.upgrade import upgrade
+from faregate.service.service_database import (
     Books,
     check_recipient,
     open_books,
 )
-from faregate.service.database.accounts import list_accounts_of
-from faregate.service.database.apply import ChangeKind, ConfigChange, Review, apply_account
-from faregate.service.database.generation import renew_generation
-from faregate.service.database.simulated import set_up_ledger
-from faregate.service.database.upgrade import upgrade
 from faregate.service.settings import Settings, read_settings
 
 

@@ -16,16 +16,16 @@ from faregate.pages import render
 from faregate.rules.http import HttpError, ParsedRequest, parse_as_of
 from faregate.rules.settlement import settle_due
 from faregate.service.backends import Backends
-from faregate.service.books import Books
 from faregate.service.console.layout import ROOT, SECTIONS, Viewer, render_document, render_page
 from faregate.service.console.lists import View, show_payers, show_payments, show_resources
 from faregate.service.console.overview import Watched, show_overview
 from faregate.service.console.payment import MOST_ATTEMPTS, show_payment
+from faregate.service.database.attempts import list_attempts
 from faregate.service.database.attention import list_loose, list_parked
 from faregate.service.database.engine import DatabaseError
-from faregate.service.database.finality import find_loose
+from faregate.service.database.finality_records import find_loose
 from faregate.service.database.keys import find_key_owner
-from faregate.service.database.payments import find_reconciliation
+from faregate.service.database.payment_rows import find_reconciliation
 from faregate.service.database.refunds import list_refunds_of
 from faregate.service.database.reports import Revenue
 from faregate.service.database.sessions import (
@@ -34,9 +34,9 @@ from faregate.service.database.sessions import (
     end_session,
     find_session_owner,
 )
-from faregate.service.database.settlement import list_attempts
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import PeerStatus
+from faregate.service.service_database import Books
 from faregate.system import system_clock
 
 LOGIN: Final = f"{ROOT}/login"

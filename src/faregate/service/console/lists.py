@@ -12,7 +12,7 @@ from faregate.rules.catalog import Listing
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.records import STATUSES
 from faregate.service.console.layout import ROOT, Viewer, render_page
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transactions import StoredTransaction
 from faregate.x402.tokens import format_price
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from faregate.service.console.layout import ROOT, Viewer, describe_time_span, render_page
 from faregate.service.database.attention import ParkedPayment, UnsettledLoosePayment
-from faregate.service.database.payments import RecordedReconciliation
+from faregate.service.database.payment_rows import RecordedReconciliation
 from faregate.service.database.reports import Ended, Revenue, add_days
-from faregate.service.database.store import SqlStore
+from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import PeerStatus
 from faregate.x402.tokens import TOKENS, Environment, format_price
 

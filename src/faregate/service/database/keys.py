@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from faregate.errors import ConfigurationError
 from faregate.rules.config import CAPABILITIES, Capability
-from faregate.rules.identifiers import build_id
+from faregate.rules.ids import build_id
 from faregate.service.database.accounts import COLUMNS, AccountRow
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import accounts, api_keys

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from faregate.rules.identifiers import Challenges, Ids
+from faregate.rules.ids import Challenges, Ids
 from faregate.service.database.authorization import PayerCache
 from faregate.service.database.catalog import Catalogs
 from faregate.service.database.clock import Stamps

@@ -5,9 +5,9 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, String, bindparam, or_, select, tuple_, update
 
 from faregate.rules.payments import SignedTransfer
+from faregate.service.database.attempts import describe_transfer
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import attempts, transactions
-from faregate.service.database.settlement import describe_transfer
 
 _A: Final = attempts.c
 _OF_GAS_ACCOUNT: Final = (_A.chain == bindparam("on_chain", type_=BigInteger())) & (

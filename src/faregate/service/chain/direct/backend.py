@@ -30,7 +30,7 @@ from faregate.rules.payments import (
 )
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
 from faregate.service.chain.abi import encode_call
-from faregate.service.chain.chain import VERIFY_SECONDS, ChainReader
+from faregate.service.chain.chain_reader import VERIFY_SECONDS, ChainReader
 from faregate.service.chain.deadline import limit_time
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import SigningFailed

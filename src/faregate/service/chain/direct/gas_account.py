@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from faregate.logs import log
 from faregate.rules.clock import Clock
 from faregate.rules.payments import PaymentPostponed, SignedTransfer
-from faregate.service.chain.chain import ChainReader
+from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.deadline import limit_time
 from faregate.service.chain.direct.fees import (
     FeeMarket,
@@ -34,7 +34,7 @@ from faregate.service.chain.direct.transactions import (
 from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
-from faregate.service.chain.texts import clean_text
+from faregate.service.chain.safe_text import clean_text
 
 DEFAULT_POLICY: Final = GasPolicy()
 _SEND_SECONDS: Final = 10.0

@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, func, select, update
 
 from faregate.service.database.clock import ACCOUNT
 from faregate.service.database.engine import Database, Inserts
-from faregate.service.database.payments import SELECT_PAYMENT, PaymentRow
+from faregate.service.database.payment_rows import SELECT_PAYMENT, PaymentRow
 from faregate.service.database.schema import accounts, checked_payments, loose_payments
 from faregate.service.database.transactions import T
 from faregate.service.database.types import to_datetime

@@ -1,7 +1,7 @@
 """Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
 This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
-is in `rules/settlement.py`, and its rows in `service/database/settlement.py`.
+is in `rules/settlement.py`, and its rows in `service/database/attempts.py`.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.

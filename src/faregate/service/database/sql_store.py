@@ -16,13 +16,13 @@ from faregate.merchant.models import (
 from faregate.rules.catalog import Listing, PublishedRevision, build_terms
 from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
-from faregate.rules.identifiers import Ids
+from faregate.rules.ids import Ids
 from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending, SignedTransfer
 from faregate.rules.receipts import build_settlement_record
 from faregate.rules.records import AccessContext, DueSettlement, ExecutionRecord, PayerView, Transaction
 from faregate.rules.settlement import IMMEDIATE
 from faregate.rules.store import NOTHING_FOUND, RecordPage, Uses
-from faregate.service.database import lists, settlement, simulated, transactions
+from faregate.service.database import attempts, lists, simulated_ledger, transactions
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.authorization import (
     authorize,
@@ -263,7 +263,7 @@ class SqlStore:
         if self._options.is_simulated or not begins_attempt:
             return self._change(transaction, ACCEPT_SUCCEEDED, values)
         stored, lease = self._own(transaction), self._build_lease(clock)
-        submitted = settlement.submit(self._database, self.account.id, stored, values, lease)
+        submitted = attempts.submit(self._database, self.account.id, stored, values, lease)
         if submitted is None:
             return None
         recorded, attempt = submitted
@@ -279,10 +279,10 @@ class SqlStore:
             return stored.plan
         payer = stored.row["payer"]
         with self._database.read() as connection:
-            rules = simulated.find_rules(connection, self.account.id, payer)
+            rules = simulated_ledger.find_rules(connection, self.account.id, payer)
         # The rule of the resource as it is now, not as it was when it was bought.
         listing = self._catalog().catalog.listings[stored.context.listing.resource.key]
-        return rules.get(payer) or listing.settlement or rules.get(simulated.DEFAULT)
+        return rules.get(payer) or listing.settlement or rules.get(simulated_ledger.DEFAULT)
 
     def schedule(
         self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
@@ -294,7 +294,7 @@ class SqlStore:
             "due": None if due is None else to_microseconds(due),
         }
         with self._database.write_statement() as connection:
-            changed = simulated.schedule(connection, stored, rule, values)
+            changed = simulated_ledger.schedule(connection, stored, rule, values)
         return changed or self._read(stored)
 
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
@@ -305,7 +305,7 @@ class SqlStore:
         if rule.after_reads is None:
             return None
         with self._database.write_statement() as connection:
-            reads = simulated.count_read(connection, self.account.id, stored)
+            reads = simulated_ledger.count_read(connection, self.account.id, stored)
         return rule if reads is not None and reads >= rule.after_reads else None
 
     def _may_attempt(self, stored: StoredTransaction) -> bool:
@@ -325,11 +325,11 @@ class SqlStore:
         moment = to_microseconds(until)
         # Each request comes here, and nearly none finds anything: a write would wait for its turn.
         with self._database.read() as connection:
-            if not simulated.has_due(connection, self.account.id, moment):
+            if not simulated_ledger.has_due(connection, self.account.id, moment):
                 return ()
         again = self._after(self._stamps.read_clock(), self._options.lease)
         with self._database.write() as connection:
-            due = simulated.take_due(connection, self.account.id, moment, again)
+            due = simulated_ledger.take_due(connection, self.account.id, moment, again)
         due_transactions = [(self.find_transaction(transaction_id), at) for transaction_id, at in due.items()]
         return [
             DueSettlement(stored, stored.plan, to_datetime(at))
@@ -343,7 +343,7 @@ class SqlStore:
         if begun is not None:
             return begun
         lease = self._build_lease(self._stamps.read_clock())
-        return settlement.begin_attempt(self._database, self.account.id, stored, lease)
+        return attempts.begin_attempt(self._database, self.account.id, stored, lease)
 
     def take_jobs(self, most: int) -> Sequence[tuple[StoredTransaction, Attempt]]:
         """Begin an attempt for each of up to `most` payments that are due and have no lease."""
@@ -351,10 +351,10 @@ class SqlStore:
         lease = self._build_lease(now)
         taken: list[tuple[StoredTransaction, Attempt]] = []
         with self._database.write() as connection:
-            for transaction_id in settlement.find_due(connection, self.account.id, now, most):
+            for transaction_id in attempts.find_due(connection, self.account.id, now, most):
                 keys = {**self._keys, "of_transaction": transaction_id}
                 stored = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
-                begun = settlement.begin_due_attempt(connection, self.account.id, stored, lease)
+                begun = attempts.begin_due_attempt(connection, self.account.id, stored, lease)
                 if begun is not None:
                     taken.append(begun)
         return taken
@@ -366,32 +366,32 @@ class SqlStore:
             return None
         with self._database.write() as connection:
             now = self._stamps.read_clock()
-            return settlement.begin_attempt_again(connection, self.account.id, stored, now)
+            return attempts.begin_attempt_again(connection, self.account.id, stored, now)
 
     def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
         """Allow no further attempt to settle it; None if there is none to begin."""
         stored = self._own(transaction)
         with self._database.write_statement() as connection:
-            return settlement.park(connection, self.account.id, stored, self._stamps.read_clock(), reason)
+            return attempts.park(connection, self.account.id, stored, self._stamps.read_clock(), reason)
 
     def unpark(self, transaction: Transaction) -> StoredTransaction | None:
         """Make an attempt to settle it due now; None if there is none to begin."""
         stored = self._own(transaction)
         with self._database.write_statement() as connection:
-            return settlement.unpark(connection, self.account.id, stored, self._stamps.read_clock())
+            return attempts.unpark(connection, self.account.id, stored, self._stamps.read_clock())
 
     def read_attempt(self, transaction: Transaction) -> Attempt:
         """Read what all attempts so far know of a payment, without beginning one."""
         with self._database.read() as connection:
-            return settlement.read_attempt(connection, self.account.id, self._own(transaction))
+            return attempts.read_attempt(connection, self.account.id, self._own(transaction))
 
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         with self._database.read() as connection:
-            return settlement.get_gas_nonce(connection, chain, sender)
+            return attempts.get_gas_nonce(connection, chain, sender)
 
     def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
         with self._database.write() as connection:
-            return settlement.record_signed(
+            return attempts.record_signed(
                 connection, self.account.id, self._own(transaction), attempt, signed
             )
 
@@ -399,7 +399,7 @@ class SqlStore:
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
         stored = self._own(transaction)
-        settlement.record_sent(
+        attempts.record_sent(
             self._database,
             self.account.id,
             stored,
@@ -452,7 +452,7 @@ class SqlStore:
         again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
-            changed = settlement.postpone(connection, self.account.id, stored, values, pending.status)
+            changed = attempts.postpone(connection, self.account.id, stored, values, pending.status)
         return changed or self._read(stored)
 
     def _choose_end(self, stored: StoredTransaction, at: datetime | None) -> int:
@@ -523,8 +523,8 @@ class SqlStore:
     def _own(self, transaction: Transaction) -> StoredTransaction:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
 
-    def _build_lease(self, now: int) -> settlement.Lease:
-        return settlement.Lease(now, self._after(now, self._options.lease), self._shared.get_owner())
+    def _build_lease(self, now: int) -> attempts.Lease:
+        return attempts.Lease(now, self._after(now, self._options.lease), self._shared.get_owner())
 
     @staticmethod
     def _after(now: int, seconds: float) -> int:

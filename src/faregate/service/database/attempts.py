@@ -1,7 +1,7 @@
 """The rows of attempts to settle: leases, what was signed and sent, and the nonces of the gas accounts.
 
 This module decides who may make the next attempt. What an attempt does is in `rules/settlement.py`, and in
-which thread in `service/settlements.py`.
+which thread in `service/settlement_workers.py`.
 
 An attempt is in the database before anything is sent. Its number is the fencing token of its lease: once
 another attempt has begun, what the earlier one still writes about itself is refused.

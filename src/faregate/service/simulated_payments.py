@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from faregate.rules.ledger import EXPIRED, build_transaction_hash
 from faregate.rules.payments import (
     FACILITATOR,
     Attempt,
@@ -21,6 +20,7 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
+from faregate.rules.simulated_ledger import EXPIRED, build_transaction_hash
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
 from faregate.service.database import simulated as tables
 from faregate.service.database.engine import Database, DatabaseError

@@ -18,7 +18,7 @@ from faregate.rules.clock import MonotonicClock
 from faregate.rules.config import Seller, SettlementRule
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
-from faregate.rules.identifiers import Challenges, Ids
+from faregate.rules.ids import Challenges, Ids
 from faregate.rules.index import TemporalIndex
 from faregate.rules.payments import (
     FACILITATOR,
@@ -100,7 +100,7 @@ def _share_terms(terms: Terms) -> Terms:
 
 
 @dataclass(slots=True)
-class EnvironmentState:
+class MemoryStore:
     """One environment. Test and live share nothing but the clock, the id source and the ledger."""
 
     environment: Environment

@@ -41,7 +41,7 @@ _REASONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideReport:
+class CrawlerReport:
     """The requests that were found sold, the faults that keep them from being listed, and notes."""
 
     sold: list[str] = field(default_factory=list[str])
@@ -68,7 +68,7 @@ def send_request(method: str, url: str) -> Response:
         connection.close()
 
 
-def check_url(url: str, send: Send = send_request) -> OutsideReport:
+def check_url(url: str, send: Send = send_request) -> CrawlerReport:
     """Check the requests that a seller's document lists; or those to one URL, if it has a path.
 
     Raises `CommandError` for what is not a URL.
@@ -77,7 +77,7 @@ def check_url(url: str, send: Send = send_request) -> OutsideReport:
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise CommandError(f"{url!r} is no http(s) URL of a seller, such as https://shop.example.")
     origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-    report = OutsideReport()
+    report = CrawlerReport()
     report.faults.extend(_check_address(origin))
     operations = _read_operations(origin, send, report)
     requests = _list_requests(origin, parts.path, operations, send)
@@ -100,7 +100,7 @@ def _check_address(url: str) -> Iterator[str]:
         yield f"{url} has no domain name: catalogues refuse it."
 
 
-def _read_operations(origin: str, send: Send, report: OutsideReport) -> Operations:
+def _read_operations(origin: str, send: Send, report: CrawlerReport) -> Operations:
     """Read what the seller's document says of each request."""
     url = f"{origin}/openapi.json"
     try:
@@ -169,7 +169,7 @@ def _find_operation(method: str, path: str, operations: Operations) -> Mapping[s
 
 
 def _check_request(
-    method: str, path: str, origin: str, operations: Operations, send: Send, report: OutsideReport
+    method: str, path: str, origin: str, operations: Operations, send: Send, report: CrawlerReport
 ) -> None:
     url = origin + path
     try:
@@ -197,7 +197,7 @@ def _check_request(
 
 
 def _check_instructions(
-    name: str, method: str, url: str, header: str | None, report: OutsideReport
+    name: str, method: str, url: str, header: str | None, report: CrawlerReport
 ) -> Iterator[str]:
     if header is None:
         yield f"{name} has a 402 without exactly one PAYMENT-REQUIRED header."
@@ -229,7 +229,7 @@ def _has_terms(entry: object) -> bool:
     return has_seconds and all(isinstance(terms.get(term), str) and terms[term] for term in _TERMS)
 
 
-def _check_extension(name: str, method: str, extension: object, report: OutsideReport) -> Iterator[str]:
+def _check_extension(name: str, method: str, extension: object, report: CrawlerReport) -> Iterator[str]:
     if extension is None:
         yield f"{name} has no bazaar extension, by which facilitators list it: set FAREGATE_DISCOVERY=1."
         return
@@ -244,7 +244,7 @@ def _check_extension(name: str, method: str, extension: object, report: OutsideR
         yield f"{name} has a bazaar extension whose schema does not allow its info: {fault:.200}"
 
 
-def _find_schema_fault(info: object, schema: object, report: OutsideReport) -> str | None:
+def _find_schema_fault(info: object, schema: object, report: CrawlerReport) -> str | None:
     """Find why a catalogue refuses an extension, with the validator that the official package uses."""
     try:
         validator: Any = import_module("jsonschema")
@@ -294,7 +294,7 @@ def _is_within(amount: str, price: Mapping[str, Any]) -> bool:
         return False
 
 
-def _check_llms_text(origin: str, paths: list[str], send: Send, report: OutsideReport) -> None:
+def _check_llms_text(origin: str, paths: list[str], send: Send, report: CrawlerReport) -> None:
     url = f"{origin}/llms.txt"
     try:
         reply = send("GET", url)
