@@ -171,7 +171,8 @@ class InProcessService:
         """Answer one call in another thread: it may wait for the database and for a node."""
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
         kind = int(finishes_payment(url))
-        call = partial(copy_context().run, self.send, method, url, headers, body, seconds)
+        send = partial(self.send, method, url, headers, body, seconds)
+        call = partial(copy_context().run, send)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # trio

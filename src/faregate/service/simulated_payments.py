@@ -22,7 +22,7 @@ from faregate.rules.payments import (
 )
 from faregate.rules.simulated_ledger import EXPIRED, build_transaction_hash
 from faregate.rules.verification import USED, check_payment, refuse_short_balance
-from faregate.service.database import simulated as tables
+from faregate.service.database import simulated_ledger as tables
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token

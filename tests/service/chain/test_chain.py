@@ -15,7 +15,7 @@ from faregate.rules.payments import (
     PaymentsUnavailable,
     SignedTransfer,
 )
-from faregate.service.chain import chain as chain_module
+from faregate.service.chain import chain_reader as chain_module
 from faregate.service.chain.chain_reader import HEAD_SECONDS, ChainReader
 from faregate.x402.tokens import TOKENS
 from tests.service.chain.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
