@@ -24,10 +24,10 @@ from faregate.events import Event, Failed, Settled
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.rules.verification import UNCHARGED
 from faregate.service.database.schema import transactions
-from faregate.service.service_database import Books
+from faregate.service.storage import Storage
 from faregate.x402.declared_prices import DeclaredPrice
 from faregate.x402.tokens import TOKENS
-from tests.service.in_process import Buyer, build_environ, open_books_of
+from tests.service.in_process import Buyer, build_environ, open_storage_of
 from tests.support.headers import decode_header
 
 PRICE = Usage(at_most="0.50 USDC", rates={"output-tokens": "0.00001 USDC"})
@@ -261,17 +261,17 @@ def test_a_worker_is_killed_before_the_work_and_code_with_another_price_comes(
         buyer = Buyer(old, Wallet())
         proof = buyer.wallet.pay(buyer.ask("/chat").headers["payment-required"])
         transaction_id = authorize(old, proof)
-    with TestClient(build_shop(environ, after)) as new, open_books_of(environ) as books:
+    with TestClient(build_shop(environ, after)) as new, open_storage_of(environ) as storage:
         buyer.client = new
-        before = read_row(books, transaction_id)
+        before = read_row(storage, transaction_id)
         answer = buyer.send(proof, "/chat")
         assert (before.final_status, answer.status_code) == (None, 402)
         assert answer.json()["message"] in UNCHARGED
-        row = read_row(books, transaction_id)
+        row = read_row(storage, transaction_id)
         assert (row.final_status, row.submitted_at, "price_changed" in row.outcome) == ("failed", None, True)
         assert buyer.pay(answer, "/chat").json() == {"answer": "42"}
         assert buyer.send(proof, "/chat").status_code == 402
-        with books.database.read() as connection:
+        with storage.database.read() as connection:
             assert connection.execute(select(func.count()).select_from(transactions)).scalar() == 2
 
 
@@ -283,10 +283,10 @@ def test_a_proof_that_is_open_elsewhere_is_left_alone(tmp_path: Path) -> None:
         proof = buyer.wallet.pay(buyer.ask("/chat").headers["payment-required"])
         transaction_id = authorize(old, proof)
         app = build_shop(environ, BY_PAGE, "/other")
-    with TestClient(app) as new, open_books_of(environ) as books:
+    with TestClient(app) as new, open_storage_of(environ) as storage:
         buyer.client = new
         assert buyer.send(proof, "/other").status_code in (402, 409)
-        assert read_row(books, transaction_id).final_status is None
+        assert read_row(storage, transaction_id).final_status is None
 
 
 def authorize(client: TestClient, proof: str) -> str:
@@ -305,8 +305,8 @@ def authorize(client: TestClient, proof: str) -> str:
     return str(json.loads(answer.body)["transaction_id"])
 
 
-def read_row(books: Books, transaction_id: str) -> Any:
-    with books.database.read() as connection:
+def read_row(storage: Storage, transaction_id: str) -> Any:
+    with storage.database.read() as connection:
         return connection.execute(select(transactions).where(transactions.c.id == transaction_id)).one()
 
 

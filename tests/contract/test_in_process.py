@@ -22,7 +22,7 @@ from tests.contract.conftest import (
 )
 from tests.contract.stacks import STACKS, Stack, running
 from tests.service.databases import DATABASES, empty_database
-from tests.service.in_process import build_environ, open_books_of
+from tests.service.in_process import build_environ, open_storage_of
 from tests.support.faulty_service import FaultyService
 from tests.support.products import take_part
 from tests.support.usage_account import with_usage_price
@@ -50,18 +50,18 @@ def test_the_seller_sells_with_the_service_inside(stack: Stack, kind: str, tmp_p
         environ = build_environ(tmp_path, FAREGATE_SERVICE_DATABASE=url)
         del environ["FAREGATE_SERVICE_PAY_TO"]  # that of the account
         upgrade(url)
-        with open_books_of(environ) as books:
-            apply_seller(books, build_seller())
+        with open_storage_of(environ) as storage:
+            apply_seller(storage, build_seller())
         environ |= {"FAREGATE_API_KEY": "", "FAREGATE_JOURNAL": ""}
         with (
             running(stack, "service:", tmp_path, **environ) as server,
             httpx.Client(base_url=server.url, timeout=30, trust_env=False, limits=NO_KEEPING) as http,
         ):
             sell_everything(Running(stack, server, FaultyService(), http, tmp_path / "executions"))
-        with open_books_of(environ) as books, books.database.read() as connection:
+        with open_storage_of(environ) as storage, storage.database.read() as connection:
             statuses = connection.execute(select(transactions.c.final_status)).scalars()
             assert sorted(statuses) == ["failed", "succeeded", "succeeded"]
-            journal = "journal" if books.database.is_sqlite else "faregate_journal"
+            journal = "journal" if storage.database.is_sqlite else "faregate_journal"
             states = connection.execute(text(f"SELECT state FROM {journal}")).scalars()
             assert sorted(states) == ["closed", "settled", "settled"]
 

@@ -16,7 +16,7 @@ from faregate.service.database.upgrade import upgrade
 from faregate.service.in_process import open_in_process
 from tests.probe.test_checks import arguments
 from tests.service.databases import DATABASES, empty_database
-from tests.service.in_process import build_environ, open_books_of
+from tests.service.in_process import build_environ, open_storage_of
 
 OF_KEYS: Final = {"access-wrong-key", "access-forbidden", "complete-forbidden"}
 """Whoever calls it is the application."""
@@ -32,8 +32,8 @@ def test_every_check_passes_in_a_process(kind: str, tmp_path: Path) -> None:
             FAREGATE_SERVICE_EXPOSE_EXECUTION_ID="true",
         )
         upgrade(url)
-        with open_books_of(environ) as books:
-            apply_seller(books, builtin_account())
+        with open_storage_of(environ) as storage:
+            apply_seller(storage, builtin_account())
         service = open_in_process("test", environ, {})
         with (
             closing(service),

@@ -17,8 +17,8 @@ from faregate.service.database.keys import NewKey, create_key, revoke_key
 from faregate.service.database.shared import Shared
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books, open_books
 from faregate.service.settings import Settings
+from faregate.service.storage import Storage, open_storage
 from faregate.system import get_url, open_listener, random_challenge, random_id, system_clock
 from tests.support.waiting import eventually
 
@@ -42,23 +42,23 @@ class ConsoleServer:
     """A running service. Stores write real payments into its books, as other processes would."""
 
     url: str
-    books: Books
+    storage: Storage
 
     def make_key(self, seller: str = MINE, capabilities: tuple[Capability, ...] = CAPABILITIES) -> NewKey:
         account = self.find_account(seller)
-        with self.books.database.write() as connection:
+        with self.storage.database.write() as connection:
             return create_key(connection, account, system_clock(), capabilities=capabilities)
 
     def revoke(self, key: NewKey, seller: str = MINE) -> None:
         account = self.find_account(seller)
-        with self.books.database.write() as connection:
+        with self.storage.database.write() as connection:
             assert revoke_key(connection, account.id, key.stored.id, system_clock())
 
     def find_account(self, seller: str = MINE) -> AccountRow:
-        return self.books.find_account("test", seller)
+        return self.storage.find_account("test", seller)
 
     def open_store(self, seller: str = MINE) -> SqlStore:
-        shared = Shared(self.books.database, self.books.stamps, random_id, random_challenge)
+        shared = Shared(self.storage.database, self.storage.stamps, random_id, random_challenge)
         return SqlStore(shared, self.find_account(seller))
 
     def open_client(self) -> httpx.Client:
@@ -78,19 +78,19 @@ class ConsoleServer:
 def serving_console(database: str) -> Generator[ConsoleServer]:
     """Serve this database, which has its tables, with simulated payments and no worker."""
     settings = Settings(database=database, workers=0, threads=4)
-    with open_books(settings, pool_size=6) as books:
+    with open_storage(settings, pool_size=6) as storage:
         for number, (seller, name) in enumerate(((MINE, HOSTILE), ("Somebody else", "Other"))):
             text = CATALOG.format(id=f"seller{number}", seller=seller, name=name)
             account, _ = Account.from_catalog(text, "test")
-            apply_seller(books, account)
-        parts = Runtime(settings, books, {}).build_parts()
+            apply_seller(storage, account)
+        parts = Runtime(settings, storage, {}).build_parts()
         with open_listener() as listener:
             server = build_server(ServiceApp(parts), complete_seconds=1)
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
             try:
                 assert eventually(lambda: server.started)
-                yield ConsoleServer(get_url(listener), books)
+                yield ConsoleServer(get_url(listener), storage)
             finally:
                 server.should_exit = True
                 thread.join()

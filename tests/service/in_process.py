@@ -13,7 +13,7 @@ from faregate.emulator.wallet import Wallet
 from faregate.flask import Faregate
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.service_database import Books
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 
 PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"
@@ -49,10 +49,10 @@ def build_flask(paywall: Paywall) -> Flask:
 
 
 @contextmanager
-def open_books_of(environ: Mapping[str, str]) -> Generator[Books]:
+def open_storage_of(environ: Mapping[str, str]) -> Generator[Storage]:
     database = Database(environ["FAREGATE_SERVICE_DATABASE"])
     try:
-        yield Books(database, Stamps(database, system_clock))
+        yield Storage(database, Stamps(database, system_clock))
     finally:
         database.close()
 

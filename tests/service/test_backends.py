@@ -26,10 +26,10 @@ from faregate.service.database.keys import create_key
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import CompletionWaiters, Settlements
 from faregate.service.simulated_payments import SimulatedPayments
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.tokens import Environment
@@ -40,26 +40,26 @@ from tests.support.watched_backend import Around, Call, watch
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Books:
+def storage(tmp_path: Path) -> Storage:
     url = f"sqlite:///{tmp_path / 'service.db'}"
     upgrade(url)
     database = Database(url)
-    books = Books(database, Stamps(database, system_clock))
-    apply_seller(books, builtin_account())
-    return books
+    storage = Storage(database, Stamps(database, system_clock))
+    apply_seller(storage, builtin_account())
+    return storage
 
 
-def make_key(books: Books, environment: Environment) -> str:
-    account = books.find_account(environment, None)
-    with books.database.write() as connection:
+def make_key(storage: Storage, environment: Environment) -> str:
+    account = storage.find_account(environment, None)
+    with storage.database.write() as connection:
         return create_key(connection, account, system_clock()).secret
 
 
-def build_access_call(books: Books, account: SqlStore) -> WireRequest:
+def build_access_call(storage: Storage, account: SqlStore) -> WireRequest:
     context = resolve(account)
     instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
     headers = (
-        ("Authorization", f"Bearer {make_key(books, 'test')}"),
+        ("Authorization", f"Bearer {make_key(storage, 'test')}"),
         ("Content-Type", "application/json"),
         ("PAYMENT-SIGNATURE", Wallet().pay(instructions)),
     )
@@ -71,17 +71,17 @@ def ask(runtime: Runtime, key: str) -> int:
     return respond(WireRequest("GET", "/merchant/v1/payers", headers), runtime.backends).status
 
 
-def test_live_keys_are_refused_where_payments_are_simulated(books: Books) -> None:
-    runtime = Runtime(Settings(), books, {})
-    assert ask(runtime, make_key(books, "test")) == 200
-    assert ask(runtime, make_key(books, "live")) == 401
+def test_live_keys_are_refused_where_payments_are_simulated(storage: Storage) -> None:
+    runtime = Runtime(Settings(), storage, {})
+    assert ask(runtime, make_key(storage, "test")) == 200
+    assert ask(runtime, make_key(storage, "live")) == 401
     assert ask(runtime, "svc_test_unknown") == 401
     runtime.end()
 
 
 def test_a_database_that_is_away_is_503() -> None:
     database = Database("postgresql://nobody@127.0.0.1:1/none", timeout=2)
-    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    runtime = Runtime(Settings(), Storage(database, Stamps(database, system_clock)), {})
     assert ask(runtime, "svc_test_any") == 503
     assert not runtime.check_readiness().is_ready
     assert b"faregate_service_database_up 0.0" in runtime.metrics.render()
@@ -90,15 +90,15 @@ def test_a_database_that_is_away_is_503() -> None:
 
 def test_a_database_without_tables_is_not_ready(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'new.db'}")
-    runtime = Runtime(Settings(), Books(database, Stamps(database, system_clock)), {})
+    runtime = Runtime(Settings(), Storage(database, Stamps(database, system_clock)), {})
     assert "lacks migrations" in runtime.check_readiness().reason
     runtime.end()
 
 
-def test_a_database_that_takes_no_writes_is_not_ready(books: Books, tmp_path: Path) -> None:
+def test_a_database_that_takes_no_writes_is_not_ready(storage: Storage, tmp_path: Path) -> None:
     hurried = Database(f"sqlite:///{tmp_path / 'service.db'}", timeout=0.2)
-    runtime = Runtime(Settings(), Books(hurried, Stamps(hurried, system_clock)), {})
-    with books.database.write():
+    runtime = Runtime(Settings(), Storage(hurried, Stamps(hurried, system_clock)), {})
+    with storage.database.write():
         assert "has been writing" in runtime.check_readiness().reason
     assert runtime.check_readiness().is_ready
     runtime.end()
@@ -110,7 +110,7 @@ def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
 
 
 def test_a_database_that_goes_away_after_the_key_was_found_is_503(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tear(call: Call) -> Any:
         if call.name == "list_payers":
@@ -118,13 +118,13 @@ def test_a_database_that_goes_away_after_the_key_was_found_is_503(
         return call.perform()
 
     watch_calls(monkeypatch, tear)
-    runtime = Runtime(Settings(), books, {})
-    assert ask(runtime, make_key(books, "test")) == 503
+    runtime = Runtime(Settings(), storage, {})
+    assert ask(runtime, make_key(storage, "test")) == 503
     runtime.end()
 
 
 def test_a_proof_whose_payment_was_faster_finds_its_transaction(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two calls bring one proof. While the second is verified, the transfer of the first happens."""
     answers: list[Response] = []
@@ -134,15 +134,15 @@ def test_a_proof_whose_payment_was_faster_finds_its_transaction(
             answers.append(Response(0))
             answers[0] = respond(access, runtime.backends)
             payment, terms = call.positional
-            SimulatedPayments(books.database, account.account.id).send(
+            SimulatedPayments(storage.database, account.account.id).send(
                 payment, terms, Attempt(system_clock())
             )
         return call.perform()
 
     watch_calls(monkeypatch, verify_late)
-    runtime = Runtime(Settings(), books, {})
+    runtime = Runtime(Settings(), storage, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    access = build_access_call(books, account)
+    access = build_access_call(storage, account)
     late = respond(access, runtime.backends)
     [first] = answers
     assert (first.status, late.status) == (200, 200)
@@ -151,7 +151,7 @@ def test_a_proof_whose_payment_was_faster_finds_its_transaction(
 
 
 def test_funds_that_another_payment_took_meanwhile_are_refused(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its balance was read, and then another payment of the payer was authorized, and settled."""
 
@@ -164,16 +164,16 @@ def test_funds_that_another_payment_took_meanwhile_are_refused(
         return replace(verdict, funds=payment.value)
 
     watch_calls(monkeypatch, spend)
-    runtime = Runtime(Settings(), books, {})
+    runtime = Runtime(Settings(), storage, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    late = respond(build_access_call(books, account), runtime.backends)
+    late = respond(build_access_call(storage, account), runtime.backends)
     assert late.status == 402
     assert b"the payer has not enough USDC" in late.body
     runtime.end()
 
 
 def test_a_payment_that_ended_meanwhile_is_counted_once(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transfer had left the balance that was read, and then the books learned of it."""
     verified: list[dict[str, Any]] = []
@@ -189,9 +189,9 @@ def test_a_payment_that_ended_meanwhile_is_counted_once(
         return replace(verdict, funds=call.positional[0].value)
 
     watch_calls(monkeypatch, end_first)
-    runtime = Runtime(Settings(), books, {})
+    runtime = Runtime(Settings(), storage, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    access = build_access_call(books, account)
+    access = build_access_call(storage, account)
     first = sales.submit(account, parse_payment(dict(access.headers)["PAYMENT-SIGNATURE"]).payer)
     assert respond(access, runtime.backends).status == 200
     assert verified[0]["reservations"] == (Reservation(first.payment.nonce, first.payment.value),)
@@ -199,7 +199,7 @@ def test_a_payment_that_ended_meanwhile_is_counted_once(
     runtime.end()
 
 
-def test_an_open_payment_is_not_verified_again(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_payment_is_not_verified_again(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own transfer may have emptied the payer: the payer is told to wait, and not to pay again."""
     verified: list[Call] = []
 
@@ -209,9 +209,9 @@ def test_an_open_payment_is_not_verified_again(books: Books, monkeypatch: pytest
         return call.perform()
 
     watch_calls(monkeypatch, count)
-    runtime = Runtime(Settings(), books, {})
+    runtime = Runtime(Settings(), storage, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    access = build_access_call(books, account)
+    access = build_access_call(storage, account)
     assert respond(access, runtime.backends).status == 200
     open_one = account.find_by_proof(dict(access.headers)["PAYMENT-SIGNATURE"])
     assert open_one is not None
@@ -225,7 +225,7 @@ def test_an_open_payment_is_not_verified_again(books: Books, monkeypatch: pytest
 
 
 def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither work nor a result is released meanwhile, and nobody else settles it."""
     answers: list[Response] = []
@@ -236,9 +236,9 @@ def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
         return call.perform()
 
     watch_calls(monkeypatch, ask_meanwhile)
-    runtime = Runtime(Settings(), books, {})
+    runtime = Runtime(Settings(), storage, {})
     account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    access = build_access_call(books, account)
+    access = build_access_call(storage, account)
     allowed = json.loads(respond(access, runtime.backends).body)["transaction_id"]
     path = f"/merchant/v1/transactions/{allowed}"
     body = sales.succeeded(account.find_transaction(allowed) or cast(Any, None)).model_dump_json().encode()
@@ -253,13 +253,13 @@ def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
 
 
 def test_workers_ask_once_while_nothing_is_due_however_many_sellers_there_are(
-    books: Books, request: pytest.FixtureRequest
+    storage: Storage, request: pytest.FixtureRequest
 ) -> None:
     account = builtin_account()
     for seller_id in (account.seller.id, *(f"shop-{number}" for number in range(20))):
         seller = account.seller.model_copy(update={"id": seller_id or "first"})
-        apply_seller(books, account.model_copy(update={"seller": seller}))
-    runtime = Runtime(Settings(), books, {})
+        apply_seller(storage, account.model_copy(update={"seller": seller}))
+    runtime = Runtime(Settings(), storage, {})
     asked: list[str] = []
 
     def watch(_c: object, _u: object, statement: str, *_: object) -> None:

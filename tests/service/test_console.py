@@ -82,7 +82,7 @@ def test_a_copy_of_the_database_opens_no_session(server: ConsoleServer) -> None:
     with server.open_client() as client:
         client.post("/console/login", data={"key": key.secret})
         good = client.cookies["faregate_console"]
-        with server.books.database.read() as connection:
+        with server.storage.database.read() as connection:
             [stored] = connection.execute(select(console_sessions)).all()
         account = server.find_account().id
         expires_at = 4_000_000_000
@@ -106,11 +106,11 @@ def test_a_copy_of_the_database_opens_no_session(server: ConsoleServer) -> None:
 def test_a_session_is_over_after_its_time_and_at_logout(server: ConsoleServer) -> None:
     aged = update(console_sessions).values(created_at=console_sessions.c.created_at - SESSION_SECONDS * 10**6)
     with server.logged_in() as client:
-        with server.books.database.write() as connection:
+        with server.storage.database.write() as connection:
             connection.execute(aged)
         assert client.get("/console").status_code == 303
     with server.logged_in() as client:
-        with server.books.database.read() as connection:
+        with server.storage.database.read() as connection:
             assert len(connection.execute(select(console_sessions)).all()) == 1
         cookie = client.cookies["faregate_console"]
         client.post("/console/logout")
@@ -143,7 +143,7 @@ def test_cells_name_their_column_for_phones(server: ConsoleServer) -> None:
         "books": "no payment",
         "chain": "settled on the chain",
     }
-    record_reconciliation(server.books.database, "test", store.now(), {"named": [difference]})
+    record_reconciliation(server.storage.database, "test", store.now(), {"named": [difference]})
     with server.logged_in() as client:
         tables = [
             table
@@ -218,7 +218,7 @@ def test_revenue_tells_what_was_refunded(server: ConsoleServer) -> None:
     store = server.open_store()
     sold, kept = settle(store), settle(store)
     store.record_outcome(charged := authorize(store), failed(charged))
-    database = server.books.database
+    database = server.storage.database
     refund(database, store, sold, 20_000, "0x01")
     refund(database, store, charged, 50_000, "0x02")  # it was charged, and was never counted as earned
     refund(database, store, kept, 1, "0x03")
@@ -333,9 +333,9 @@ def test_differences_of_books_and_chain_are_shown_to_their_seller(server: Consol
     many = {"named": [foreign] * 53}
     with server.logged_in() as client:
         assert "Books and chain" not in client.get("/console").text
-        record_reconciliation(server.books.database, "test", mine.now(), result)
+        record_reconciliation(server.storage.database, "test", mine.now(), result)
         text = client.get("/console").text
-        record_reconciliation(server.books.database, "test", mine.now(), many)
+        record_reconciliation(server.storage.database, "test", mine.now(), many)
         assert "3 more: faregate service reconcile lists all." in client.get("/console").text
     assert f"/console/payments/{named[0]['transaction']}" in text
     assert str(named[1]["transaction"]) not in text
@@ -344,7 +344,7 @@ def test_differences_of_books_and_chain_are_shown_to_their_seller(server: Consol
 
 
 def test_a_payment_that_came_loose_says_so(server: ConsoleServer) -> None:
-    store, database = server.open_store(), server.books.database
+    store, database = server.open_store(), server.storage.database
     open_one, settled_one, lost_one = (settle(store) for _ in range(3))
     for made, ended, found in (
         (open_one, False, None),
@@ -365,7 +365,7 @@ def test_a_payment_that_came_loose_says_so(server: ConsoleServer) -> None:
 
 
 def test_a_refund_is_shown_until_it_is_removed(server: ConsoleServer) -> None:
-    store, database = server.open_store(), server.books.database
+    store, database = server.open_store(), server.storage.database
     made = settle(store)
     terms, account = made.context.terms, store.account.id
     transfer = ReceivedTransfer(
@@ -382,7 +382,7 @@ def test_a_refund_is_shown_until_it_is_removed(server: ConsoleServer) -> None:
 
 
 def test_the_overview_lists_what_is_parked_and_what_the_chain_lost(server: ConsoleServer) -> None:
-    store, other, database = server.open_store(), server.open_store(OTHER), server.books.database
+    store, other, database = server.open_store(), server.open_store(OTHER), server.storage.database
     parked, foreign = submit(store), submit(other)
     assert store.park(parked, HOSTILE) is not None
     assert other.park(foreign, "not yours") is not None
@@ -409,7 +409,7 @@ def test_the_overview_shows_nodes(server: ConsoleServer) -> None:
     bad = PeerStatus("test", 2, HOSTILE, 34, 5, 0.1, True, disagreements=2)
     store = server.open_store()
     viewer = Viewer("Shop", "test", False, frozenset())
-    revenue = Revenue(server.books.database, server.books.stamps)
+    revenue = Revenue(server.storage.database, server.storage.stamps)
     text = show_overview(viewer, store, revenue, Watched(None, (), (), (good, bad))).decode()
     assert "good.example" in text
     assert escape(HOSTILE) in text

@@ -22,8 +22,8 @@ from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 from tests.service.command import CATALOG, call
 from tests.service.sales import open_store, submit
@@ -176,7 +176,7 @@ def test_open_payments_that_no_process_settles_are_named(
     text = "1 open payment waits in test, because rpc_test is not set."
     [found] = [one for one in check_database(settings) if one.subject == "open payments"]
     assert (found.level, found.text) == (Level.WARNING, text)
-    runtime = Runtime(settings, Books(database, Stamps(database, system_clock)), {})
+    runtime = Runtime(settings, Storage(database, Stamps(database, system_clock)), {})
     with caplog.at_level(logging.WARNING, "faregate.service"):
         runtime.warn_of_unserved()
     runtime.end()

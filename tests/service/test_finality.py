@@ -280,7 +280,7 @@ def test_a_process_with_workers_watches(
     monkeypatch.setenv("GAS", GAS_KEYS[1])
     settings = Settings(database=url, payments="direct", rpc_test=(chain.url,), gas_key="env:GAS", workers=1)
     with runtime.open_runtime(settings) as process:
-        day = Day(process.books.database, open_store(process.books.database), chain, payer)
+        day = Day(process.storage.database, open_store(process.storage.database), chain, payer)
         chain.mine(2)
         backend = process.backends.build_dependencies(day.store)
         sold = settle(day.submit(), backend)

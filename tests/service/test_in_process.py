@@ -21,7 +21,7 @@ from faregate.fastapi import PaywallMiddleware, paid
 from faregate.flask import Faregate
 from faregate.service import in_process
 from faregate.service.database.schema import api_keys, transactions
-from tests.service.in_process import PAY_TO, Buyer, build_environ, open_books_of, open_paywall
+from tests.service.in_process import PAY_TO, Buyer, build_environ, open_paywall, open_storage_of
 
 PRICED = Offer("daily_report", price="0.05 USDC")
 
@@ -44,7 +44,7 @@ def read_terms(asked: Any) -> dict[str, Any]:
 
 def count_sales(environ: dict[str, str]) -> tuple[int, int]:
     """Count the transactions, and those that have succeeded."""
-    with open_books_of(environ) as books, books.database.read() as connection:
+    with open_storage_of(environ) as storage, storage.database.read() as connection:
         ended = select(transactions.c.final_status)
         statuses = list(connection.execute(ended).scalars())
     return len(statuses), statuses.count("succeeded")
@@ -86,7 +86,7 @@ def test_the_journal_is_in_the_database_of_the_service(tmp_path: Path) -> None:
     environ = build_environ(tmp_path)
     with TestClient(build_fastapi(environ)) as client:
         assert Buyer(client, Wallet()).buy().status_code == 200
-    with open_books_of(environ) as books, books.database.read() as connection:
+    with open_storage_of(environ) as storage, storage.database.read() as connection:
         assert connection.execute(text("SELECT state FROM journal")).scalars().all() == ["settled"]
         assert connection.execute(select(func.count()).select_from(api_keys)).scalar_one() == 0
     assert {one.name.partition("-")[0] for one in tmp_path.iterdir()} == {"shop.db"}
@@ -262,14 +262,14 @@ def read_settled(bought: Any) -> str:
 
 def end_open_prices(environ: dict[str, str]) -> None:
     """As if the prices had been published an hour earlier; the processes read them again."""
-    with open_books_of(environ) as books, books.database.write() as connection:
+    with open_storage_of(environ) as storage, storage.database.write() as connection:
         connection.execute(text("UPDATE resource_versions SET valid_from = valid_from - 3600000000"))
         connection.execute(text("UPDATE accounts SET catalog_changes = catalog_changes + 1"))
 
 
 def list_amounts(environ: dict[str, str]) -> list[int]:
     """The prices of all revisions in test, in their order."""
-    with open_books_of(environ) as books, books.database.read() as connection:
+    with open_storage_of(environ) as storage, storage.database.read() as connection:
         rows = connection.execute(
             text(
                 "SELECT amount FROM revisions JOIN accounts ON accounts.id = revisions.account "
@@ -454,7 +454,7 @@ def test_a_newer_database_is_an_error_that_says_so(tmp_path: Path) -> None:
     environ = build_environ(tmp_path)
     with open_paywall(environ, PRICED):
         pass
-    with open_books_of(environ) as books, books.database.write() as connection:
+    with open_storage_of(environ) as storage, storage.database.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with (
         pytest.raises(ConfigurationError, match="migration 9999, which this faregate does not know"),

@@ -19,7 +19,7 @@ from faregate.fastapi import list_routes
 from faregate.routes.check import check
 from faregate.service.database.engine import Database
 from tests.service.databases import DATABASES, empty_database
-from tests.service.in_process import Buyer, build_environ, open_books_of, open_paywall
+from tests.service.in_process import Buyer, build_environ, open_paywall, open_storage_of
 from tests.service.test_in_process import build_fastapi, count_sales, list_amounts
 from tests.service.test_in_process_chain import on_chain
 from tests.support.chain import LocalChain, chain, require_anvil
@@ -73,7 +73,7 @@ def test_a_fork_sells_with_connections_of_its_own(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert count_sales(environ) == (8, 8)
-    with open_books_of(environ) as books, books.database.read() as connection:
+    with open_storage_of(environ) as storage, storage.database.read() as connection:
         assert connection.execute(text("PRAGMA integrity_check")).scalars().all() == ["ok"]
 
 
@@ -149,7 +149,7 @@ def test_an_older_worker_sells_on_when_a_newer_one_has_changed_the_database(
         with TestClient(build_fastapi(environ)) as client:
             buyer = Buyer(client, Wallet())
             assert buyer.buy().status_code == 200
-            with open_books_of(environ) as books, books.database.write() as connection:
+            with open_storage_of(environ) as storage, storage.database.write() as connection:
                 connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
             assert buyer.buy().status_code == 200
         with (

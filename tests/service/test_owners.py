@@ -13,8 +13,8 @@ from faregate.service.database.engine import Database
 from faregate.service.database.owners import Owner
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 from tests.service import sales
 from tests.support.preloaded import PreloadedPython
@@ -126,8 +126,8 @@ def test_a_worker_goes_on_soon(
     """Its lease would last for half a minute."""
     settled: list[Any] = []
     started.append(Attempting(url))
-    books = Books(database, Stamps(database, system_clock))
-    runtime = Runtime(Settings(), books, {})
+    storage = Storage(database, Stamps(database, system_clock))
+    runtime = Runtime(Settings(), storage, {})
     monkeypatch.setattr(
         "faregate.service.settlement_workers.run_attempt", lambda made, *_: settled.append(made)
     )

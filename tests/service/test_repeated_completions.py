@@ -22,9 +22,9 @@ from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import CompletionWaiters
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required
 from tests.service.sales import HASH, resolve, succeeded
@@ -92,10 +92,10 @@ class Shop:
 
 
 def open_shop(database: Database, complete_seconds: float) -> Shop:
-    books = Books(database, Stamps(database, system_clock))
-    apply_seller(books, builtin_account())
+    storage = Storage(database, Stamps(database, system_clock))
+    apply_seller(storage, builtin_account())
     with database.write() as connection:
-        key = create_key(connection, books.find_account("test", None), system_clock()).secret
+        key = create_key(connection, storage.find_account("test", None), system_clock()).secret
     payments = SlowPayments()
     of_test = EnvironmentPayments("test", payments, cast(Any, None))
     settings = Settings(
@@ -105,7 +105,7 @@ def open_shop(database: Database, complete_seconds: float) -> Shop:
         complete_seconds=complete_seconds,
         threads=16,
     )
-    return Shop(Runtime(settings, books, {"test": of_test}), payments, key)
+    return Shop(Runtime(settings, storage, {"test": of_test}), payments, key)
 
 
 @pytest.fixture

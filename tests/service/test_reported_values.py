@@ -11,7 +11,7 @@ from faregate import ConfigurationError, Offer, Paywall, Usage
 from faregate.emulator.wallet import Wallet
 from faregate.flask import Faregate, payment
 from faregate.offers import offer
-from tests.service.in_process import Buyer, build_environ, open_books_of, open_paywall
+from tests.service.in_process import Buyer, build_environ, open_paywall, open_storage_of
 from tests.service.test_in_process import CATALOG, count_sales, read_settled
 from tests.support.headers import decode_header
 
@@ -104,7 +104,7 @@ def test_the_same_values_are_published_once(tmp_path: Path) -> None:
     for values in (VALUES, None, VALUES):
         with open_paywall(environ, Offer("daily_report", price="0.05 USDC", values=values)):
             pass
-    with open_books_of(environ) as books, books.database.read() as connection:
+    with open_storage_of(environ) as storage, storage.database.read() as connection:
         [count] = connection.execute(text("SELECT count(*) FROM revisions WHERE number > 0")).scalars()
     assert count == 2
 

@@ -26,7 +26,7 @@ from faregate.service.database.schema import (
 )
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.upgrade import upgrade
-from faregate.service.service_database import Books
+from faregate.service.storage import Storage
 from tests.service.command import call
 from tests.service.databases import MovedClock
 from tests.service.sales import PAYER, authorize, open_store, resolve, settle, sign
@@ -57,8 +57,8 @@ def publish_newer(store: SqlStore, database: Database) -> None:
         )
         for one in seller.resources
     ]
-    books = Books(database, store.stamps)
-    apply_seller(books, seller.model_copy(update={"resources": tuple(newer)}))
+    storage = Storage(database, store.stamps)
+    apply_seller(storage, seller.model_copy(update={"resources": tuple(newer)}))
 
 
 def lose_prices(store: SqlStore, database: Database, newest: int) -> None:
@@ -143,8 +143,8 @@ def test_a_file_that_was_replaced_is_opened_again(tmp_path: Path, clock: MovedCl
     upgrade(f"sqlite:///{file}")
     database = Database(f"sqlite:///{file}")
     store = open_store(database, clock)
-    with sqlite3.connect(file) as books, sqlite3.connect(tmp_path / "copy.db") as copy:
-        books.backup(copy)
+    with sqlite3.connect(file) as original, sqlite3.connect(tmp_path / "copy.db") as copy:
+        original.backup(copy)
     settle(store)
     for kind in ("", "-wal", "-shm"):
         Path(f"{file}{kind}").unlink(missing_ok=True)

@@ -19,8 +19,8 @@ from faregate.service.database.keys import create_key
 from faregate.service.database.upgrade import upgrade
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required
 from faregate.x402.models import SignedPayment, Terms
@@ -90,14 +90,14 @@ def test_a_sale_is_four_commits(
     url = f"sqlite:///{tmp_path / 'service.db'}"
     upgrade(url)
     database = Database(url)
-    books = Books(database, Stamps(database, system_clock))
-    apply_seller(books, builtin_account())
-    account = books.find_account("test", None)
+    storage = Storage(database, Stamps(database, system_clock))
+    apply_seller(storage, builtin_account())
+    account = storage.find_account("test", None)
     with database.write() as connection:
         key = create_key(connection, account, system_clock()).secret
     settings = Settings(payments="facilitator", rpc_test=(NOWHERE,), facilitator_test=(NOWHERE,))
     payments: Any = EnvironmentPayments("test", Settled(), None)  # type: ignore[arg-type]
-    runtime = Runtime(settings, books, {"test": payments}, is_synced_by_journal=is_synced_by_journal)
+    runtime = Runtime(settings, storage, {"test": payments}, is_synced_by_journal=is_synced_by_journal)
     [store] = runtime.backends.open_stores()
     context, wallet = resolve(store), Wallet()
 

@@ -7,7 +7,7 @@ import pytest
 
 from faregate.rules.payments import SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
-from faregate.service.chain.direct.upkeep import TransferBooks
+from faregate.service.chain.direct.upkeep import TransferStore
 from faregate.service.database.engine import Database
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transfers import SqlTransfers
@@ -26,7 +26,7 @@ def store(database: Database, clock: MovedClock) -> SqlStore:
 
 
 @pytest.fixture
-def transfers(database: Database) -> TransferBooks:
+def transfers(database: Database) -> TransferStore:
     return SqlTransfers(database)
 
 
@@ -48,7 +48,7 @@ def submit_signed(store: SqlStore, gas_nonce: int) -> tuple[Transaction, SignedT
     return sign(store, made, transfer), transfer
 
 
-def test_they_are_listed_by_gas_nonce(store: SqlStore, transfers: TransferBooks) -> None:
+def test_they_are_listed_by_gas_nonce(store: SqlStore, transfers: TransferStore) -> None:
     signed = [submit_signed(store, number)[1] for number in range(4)]
     assert list(transfers.list_transfers(GAS, CHAIN, 0, 10)) == signed
     assert list(transfers.list_transfers(GAS.lower(), CHAIN, 2, 10)) == signed[2:]
@@ -57,20 +57,20 @@ def test_they_are_listed_by_gas_nonce(store: SqlStore, transfers: TransferBooks)
     assert not transfers.list_transfers("0x" + "11" * 20, CHAIN, 0, 10)
 
 
-def test_those_of_ended_payments_are_listed(store: SqlStore, transfers: TransferBooks) -> None:
+def test_those_of_ended_payments_are_listed(store: SqlStore, transfers: TransferStore) -> None:
     made, transfer = submit_signed(store, 0)
     store.record_settled(made, "0x" + "ab" * 32, None)
     assert list(transfers.list_transfers(GAS, CHAIN, 0, 10)) == [transfer]
 
 
-def test_the_latest_of_a_gas_nonce_is_listed(store: SqlStore, transfers: TransferBooks) -> None:
+def test_the_latest_of_a_gas_nonce_is_listed(store: SqlStore, transfers: TransferStore) -> None:
     made, first = submit_signed(store, 0)
     second = make_transfer(0, first.transaction_hash)
     sign(store, made, second)
     assert list(transfers.list_transfers(GAS, CHAIN, 0, 10)) == [second]
 
 
-def test_the_transfer_of_an_ended_payment_is_replaced_once(store: SqlStore, transfers: TransferBooks) -> None:
+def test_the_transfer_of_an_ended_payment_is_replaced_once(store: SqlStore, transfers: TransferStore) -> None:
     made, first = submit_signed(store, 0)
     _, later = submit_signed(store, 1)
     store.record_settled(made, "0x" + "ab" * 32, None)
@@ -81,7 +81,7 @@ def test_the_transfer_of_an_ended_payment_is_replaced_once(store: SqlStore, tran
 
 
 def test_the_transfer_of_an_open_payment_is_left_to_its_attempts(
-    store: SqlStore, transfers: TransferBooks
+    store: SqlStore, transfers: TransferStore
 ) -> None:
     """They keep the hash of every one, which looking at the chain needs."""
     _, first = submit_signed(store, 0)
@@ -90,7 +90,7 @@ def test_the_transfer_of_an_open_payment_is_left_to_its_attempts(
 
 
 def test_the_attempt_that_replaces_it_is_due_at_once(
-    database: Database, clock: MovedClock, transfers: TransferBooks
+    database: Database, clock: MovedClock, transfers: TransferStore
 ) -> None:
     """Others wait behind it, and its payment may be tried again in minutes only."""
     store = open_store(database, clock, first_retry=200.0)
@@ -105,7 +105,7 @@ def test_the_attempt_that_replaces_it_is_due_at_once(
 
 
 def test_a_parked_payment_does_not_keep_others_waiting(
-    store: SqlStore, clock: MovedClock, transfers: TransferBooks
+    store: SqlStore, clock: MovedClock, transfers: TransferStore
 ) -> None:
     made, first = submit_signed(store, 0)
     assert store.park(made, "no reason") is not None

@@ -22,7 +22,7 @@ from faregate.service.in_process import InProcessService
 from faregate.x402.eip712 import derive_address
 from tests.service.chain.test_usage_facilitated import settles_another_amount
 from tests.service.command import call
-from tests.service.in_process import PAY_TO, build_environ, open_books_of
+from tests.service.in_process import PAY_TO, build_environ, open_storage_of
 from tests.support.chain import USDC, ChainPayer, LocalChain, chain, payer
 from tests.support.facilitators import run_facilitator
 from tests.support.faulty_facilitator import FaultyFacilitator
@@ -230,7 +230,7 @@ def test_a_facilitator_without_the_scheme_sells_nothing_by_use(
 
 def test_used_amounts_are_in_the_database(shop: UsageShop) -> None:
     shop.buy(1230)
-    with open_books_of(shop.settings) as books, books.database.read() as connection:
+    with open_storage_of(shop.settings) as storage, storage.database.read() as connection:
         [row] = connection.execute(select(transactions)).mappings()
     assert (row["amount"], row["used_amount"], row["authorized_value"]) == (500_000, 12_300, 500_000)
     assert row["nonce"].isdecimal()

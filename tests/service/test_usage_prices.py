@@ -24,7 +24,7 @@ from faregate.service.database.types import to_datetime
 from faregate.service.in_process import InProcessService
 from faregate.x402.declared_prices import DeclaredPrice
 from tests.service.databases import MovedClock
-from tests.service.in_process import Buyer, build_environ, open_books_of, open_paywall
+from tests.service.in_process import Buyer, build_environ, open_paywall, open_storage_of
 from tests.service.test_apply import ONE, apply, read
 
 RATED = ONE + 'usage = { rates = { pages = "100" } }\n'
@@ -99,11 +99,13 @@ def sold(tmp_path: Path) -> tuple[dict[str, str], str]:
 
 def test_books_sum_and_show_what_was_used(sold: tuple[dict[str, str], str]) -> None:
     environ, metrics = sold
-    with open_books_of(environ) as books:
-        [account] = books.list_accounts()
-        days = Revenue(books.database, books.stamps).list_days(account, to_datetime(books.stamps.now()), 1)
+    with open_storage_of(environ) as storage:
+        [account] = storage.list_accounts()
+        days = Revenue(storage.database, storage.stamps).list_days(
+            account, to_datetime(storage.stamps.now()), 1
+        )
         assert sum(add_days(days).revenue.values()) == 1200 + 10_000
-        exported = [*export_transactions(books.database, account.id)]
+        exported = [*export_transactions(storage.database, account.id)]
     assert [one.amount_atomic for one in exported] == [1200, 10_000]
     assert re.search(r"^faregate_service_exceeded_maximums_total 1\.0$", metrics, re.MULTILINE)
 

@@ -16,10 +16,10 @@ from faregate.service.database.owners import Owner
 from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import EnvironmentPayments
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import Job, Settlements
 from faregate.service.simulated_payments import SimulatedPayments
+from faregate.service.storage import Storage
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.tokens import Environment
 
@@ -36,23 +36,23 @@ class Backends:
     def __init__(
         self,
         settings: Settings,
-        books: Books,
+        storage: Storage,
         payments: Mapping[Environment, EnvironmentPayments],
         settlements: Settlements,
         *,
         count_issue: Callable[[AmountIssue], None] = count_nothing,
         is_synced_by_journal: bool = False,
     ) -> None:
-        self._settings, self._books, self._payments = settings, books, payments
+        self._settings, self._storage, self._payments = settings, storage, payments
         self._settlements, self._count_issue = settlements, count_issue
         options = StoreOptions(
             is_simulated=settings.payments == "simulated",
             expose_execution_id=settings.expose_execution_id,
             is_synced_by_journal=is_synced_by_journal,
         )
-        self.owner = Owner(books.database, system_clock)
+        self.owner = Owner(storage.database, system_clock)
         self._shared = Shared(
-            books.database, books.stamps, random_id, random_challenge, options, lambda: self.owner.id
+            storage.database, storage.stamps, random_id, random_challenge, options, lambda: self.owner.id
         )
         self._turn = itertools.count()
 
@@ -61,7 +61,7 @@ class Backends:
 
         Calls `identify` with the account and the id of the key.
         """
-        owner = find_key_owner(self._books.database, secret)
+        owner = find_key_owner(self._storage.database, secret)
         if owner is None:
             raise build_401(INVALID_KEY)
         identify(owner.account, owner.key_id)
@@ -88,13 +88,13 @@ class Backends:
 
     def open_stores(self) -> list[SqlStore]:
         """Open the stores of all accounts in the environments that are served."""
-        stores = map(self.open_store, self._books.list_accounts())
+        stores = map(self.open_store, self._storage.list_accounts())
         return [store for store in stores if store is not None]
 
     def build_dependencies(self, store: SqlStore) -> Dependencies:
         """Build what the rules work on for this account."""
         if self._settings.payments == "simulated":
-            simulated = SimulatedPayments(self._books.database, store.account.id)
+            simulated = SimulatedPayments(self._storage.database, store.account.id)
             dependencies = Dependencies(store, simulated, self._settlements.settle_here)
         else:
             payments, own = self._payments[store.environment].payments, self._settlements
@@ -104,7 +104,7 @@ class Backends:
     def take(self) -> Job | None:
         """Lease a due payment of any account; each account is asked first in its turn."""
         # One query while nothing is due, however many sellers there are.
-        due = list_due_accounts(self._books.database, self._books.stamps.read_clock())
+        due = list_due_accounts(self._storage.database, self._storage.stamps.read_clock())
         stores = [store for store in self.open_stores() if store.account.id in due] if due else []
         # Workers share the counter without a lock: `next` is one operation of the interpreter.
         first = next(self._turn) % max(1, len(stores))

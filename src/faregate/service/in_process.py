@@ -52,7 +52,6 @@ from faregate.service.database.publish import publish_prices
 from faregate.service.database.simulated_ledger import set_up_ledger
 from faregate.service.database.upgrade import upgrade
 from faregate.service.runtime import Runtime, open_runtime
-from faregate.service.service_database import EXAMPLE_PAY_TO, Books, check_recipient
 from faregate.service.settings import (
     Settings,
     find_in_process_database,
@@ -60,6 +59,7 @@ from faregate.service.settings import (
     read_reader_settings,
     spell_variables,
 )
+from faregate.service.storage import EXAMPLE_PAY_TO, Storage, check_recipient
 from faregate.x402.declared_prices import read_declared_price
 from faregate.x402.tokens import Environment
 
@@ -80,7 +80,7 @@ class _Own:
 
     def authenticate(self, secret: str) -> KeyGrant:
         """Read the account as it is now: another process may have published a price."""
-        database = self._runtime.books.database
+        database = self._runtime.storage.database
         current = read_account(database, self.account.org, self.account.environment) or self.account
         granted = self._granted
         if granted is None or granted[0] != current:
@@ -237,7 +237,7 @@ class InProcessService:
             return _open_to_read(self._settings, self._environment)
         running = _open(self._settings, self._environment, self._has_journal)
         if self._journal is not None:
-            running.runtime.books.database.write_with(self._journal)
+            running.runtime.storage.database.write_with(self._journal)
         return running
 
     def _begin(self, running: _Running) -> None:
@@ -250,9 +250,9 @@ class InProcessService:
 
     def _publish(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         running = self._open()
-        books = running.runtime.books
+        storage = running.runtime.storage
         prices = {key: read_declared_price(fields) for key, fields in wanted.items()}
-        published = publish_prices(books.database, books.stamps, running.own.account, prices)
+        published = publish_prices(storage.database, storage.stamps, running.own.account, prices)
         return {key: describe_published(revision) for key, revision in published.items()}
 
     # Forks
@@ -261,7 +261,7 @@ class InProcessService:
         """Before a fork, close the connections that are not in use."""
         running = self._running
         if running is not None and self._pid == os.getpid():
-            running.runtime.books.database.close_idle()
+            running.runtime.storage.database.close_idle()
 
     def forget(self) -> None:
         """For a child after a fork: leave what is open to the parent, and open anew."""
@@ -284,7 +284,7 @@ def _open(settings: Settings, environment: Environment, has_journal: bool) -> _R
         _prepare_tables(settings)
         opened = open_runtime(settings, pool_size=settings.pool_size, is_synced_by_journal=has_journal)
         runtime = stack.enter_context(opened)
-        account = _ensure_account(runtime.books, settings, environment)
+        account = _ensure_account(runtime.storage, settings, environment)
         check_recipient(settings, account.name, account.pay_to)
         runtime.warn_of_unserved()
         return _make_running(runtime, account, stack)
@@ -294,7 +294,7 @@ def _open_to_read(settings: Settings, environment: Environment) -> _Running:
     """Open what an application has written. Raises `ConfigurationError`."""
     with ExitStack() as stack:
         runtime = stack.enter_context(open_runtime(settings))
-        account = runtime.books.find_account(environment, None)
+        account = runtime.storage.find_account(environment, None)
         return _make_running(runtime, account, stack)
 
 
@@ -308,28 +308,28 @@ def _prepare_tables(settings: Settings) -> None:
     upgrade(settings.database)
 
 
-def _ensure_account(books: Books, settings: Settings, environment: Environment) -> AccountRow:
+def _ensure_account(storage: Storage, settings: Settings, environment: Environment) -> AccountRow:
     """Return the account of this environment; make the one that the settings name.
 
     Raises `ConfigurationError`.
     """
     if settings.catalog is not None:
-        apply_catalog(books, settings, settings.catalog, review=refuse_at_start(settings.catalog))
-    with books.database.write() as connection:
-        if not books.database.is_sqlite:
+        apply_catalog(storage, settings, settings.catalog, review=refuse_at_start(settings.catalog))
+    with storage.database.write() as connection:
+        if not storage.database.is_sqlite:
             connection.execute(LOCK_ALL)
         accounts = [account for account in list_accounts(connection) if account.environment == environment]
         if len(accounts) > 1:
             names = ", ".join(sorted(account.seller_id or account.name for account in accounts))
             raise ConfigurationError(
-                f"The database {books.database.name} has several sellers ({names}), and an application is "
+                f"The database {storage.database.name} has several sellers ({names}), and an application is "
                 "one of them: give it a database of its own."
             )
         if accounts and accounts[0].seller_id != SELLER_ID:
             return _check_seller(accounts[0], settings)
         seller = Seller(id=SELLER_ID, name="Seller", pay_to=settings.pay_to or EXAMPLE_PAY_TO)
-        account, is_created = ensure_account(connection, seller, environment, books.stamps.now())
-        books.stamps.take_alone(connection, account.id)
+        account, is_created = ensure_account(connection, seller, environment, storage.stamps.now())
+        storage.stamps.take_alone(connection, account.id)
         if update_account(connection, account, seller) and not is_created:
             _log.warning("payments go to %s from now on, instead of %s", seller.pay_to, account.pay_to)
         if settings.payments == "simulated":

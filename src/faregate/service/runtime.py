@@ -35,9 +35,9 @@ from faregate.service.operator_pages import OperatorParts, Readiness
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.process_metrics import ProcessCollector
 from faregate.service.rate_limits import RateLimits
-from faregate.service.service_database import Books, check_recipient, find_missing, open_books
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
+from faregate.service.storage import Storage, check_recipient, find_missing, open_storage
 from faregate.system import system_clock
 from faregate.x402.tokens import Environment
 
@@ -58,20 +58,20 @@ class Runtime:
     def __init__(
         self,
         settings: Settings,
-        books: Books,
+        storage: Storage,
         payments: Mapping[Environment, EnvironmentPayments],
         *,
         is_synced_by_journal: bool = False,
     ) -> None:
-        self._settings, self.books, self.payments = settings, books, payments
+        self._settings, self.storage, self.payments = settings, storage, payments
         self._gas = GasWatch(payments)
         self._liveness = Liveness(time.monotonic)
         self.metrics = ServiceMetrics(
             clock=system_clock,
-            read_pending=books.count_pending,
+            read_pending=storage.count_pending,
             read_gas_balances=self._gas.get_balances,
             collectors=(
-                ChainCollector(books.database, system_clock),
+                ChainCollector(storage.database, system_clock),
                 ProcessCollector(
                     partial(list_nodes, payments),
                     partial(list_facilitators, payments),
@@ -88,7 +88,7 @@ class Runtime:
         )
         self.backends = Backends(
             settings,
-            books,
+            storage,
             payments,
             self._settlements,
             count_issue=self.metrics.count_issue,
@@ -103,7 +103,7 @@ class Runtime:
         """Build what the ASGI app is made of."""
         settings = self._settings
         console = Console(
-            self.books,
+            self.storage,
             self.backends,
             is_simulated=settings.payments == "simulated",
             list_nodes=partial(list_nodes, self.payments),
@@ -152,11 +152,11 @@ class Runtime:
         try:
             # Not asked again once it is: tables are only ever brought forward.
             if not self._is_current:
-                missing = find_missing(self.books.database)
+                missing = find_missing(self.storage.database)
                 if missing:
                     return Readiness(False, f"the database lacks migrations {', '.join(missing)}")
                 self._is_current = True
-            self.books.list_accounts()
+            self.storage.list_accounts()
             self._check_writes()
         except FaregateError as error:
             return Readiness(False, str(error))
@@ -165,18 +165,18 @@ class Runtime:
     def _check_writes(self) -> None:
         # A full disk can still be read, and each sale writes.
         if time.monotonic() >= self._writable_until:
-            check_writes(self.books.database)
+            check_writes(self.storage.database)
             self._writable_until = time.monotonic() + _WRITABLE_SECONDS
 
     def check_recipients(self) -> None:
         """Refuse to take real money for a seller without an address; raises `ConfigurationError`."""
-        for account in self.books.list_accounts():
+        for account in self.storage.list_accounts():
             if account.environment in self._settings.environments:
                 check_recipient(self._settings, account.name, account.pay_to)
 
     def warn_of_unserved(self) -> None:
         """Name the open payments that this process never settles: nothing else would tell why they wait."""
-        for unserved in self.books.find_unserved(self._settings):
+        for unserved in self.storage.find_unserved(self._settings):
             _log.warning("%s. %s", unserved.text, unserved.remedy)
 
     def _build_loops(self) -> list[Worker | Repeater]:
@@ -220,8 +220,8 @@ class Runtime:
         """Read payments again until their block is safe; send again what the chain has lost."""
         chain = PaymentChain(payments, self.backends.open_stores())
         watch = FinalityWatch(
-            self.books.database,
-            self.books.stamps,
+            self.storage.database,
+            self.storage.stamps,
             chain,
             lambda account: self.backends.build_dependencies(chain.stores[account]),
             self._settings.workers,
@@ -231,10 +231,10 @@ class Runtime:
 
     def _keep_up(self) -> None:
         """Get into a block what gas accounts have signed, also for payments that have ended."""
-        books = SqlTransfers(self.books.database)
+        transfers = SqlTransfers(self.storage.database)
         for environment_payments in self.payments.values():
             if environment_payments.gas_account is not None:
-                keep_nonces_moving(environment_payments.gas_account, books)
+                keep_nonces_moving(environment_payments.gas_account, transfers)
 
 
 @contextmanager
@@ -248,8 +248,8 @@ def open_runtime(
     """
     payments = build_payments(settings)
     try:
-        with open_books(settings, pool_size=pool_size) as books:
-            yield Runtime(settings, books, payments, is_synced_by_journal=is_synced_by_journal)
+        with open_storage(settings, pool_size=pool_size) as storage:
+            yield Runtime(settings, storage, payments, is_synced_by_journal=is_synced_by_journal)
     finally:
         for environment_payments in payments.values():
             environment_payments.close()

@@ -14,8 +14,8 @@ from examples.chain.permit2 import deploy_upto
 from faregate.service.commands.setup import apply_catalog
 from faregate.service.database.keys import create_key
 from faregate.service.database.upgrade import upgrade
-from faregate.service.service_database import open_books
 from faregate.service.settings import make_settings
+from faregate.service.storage import open_storage
 from faregate.system import system_clock
 from tests.crash.service.copies import Copies, PostgresCopies, SqliteCopies
 from tests.crash.service.facilitator import OfficialFacilitator
@@ -191,8 +191,8 @@ values = [{{ name = "units", required = true }}]
 usage = {{ rates = {{ units = "1" }} }}
 """)
     made = make_settings(settings)
-    with open_books(made) as books:
-        apply_catalog(books, made, str(catalog))
-        account = books.find_account("test", None)
-        with books.database.write() as connection:
+    with open_storage(made) as storage:
+        apply_catalog(storage, made, str(catalog))
+        account = storage.find_account("test", None)
+        with storage.database.write() as connection:
             return create_key(connection, account, system_clock(), name="crash").secret

@@ -17,8 +17,8 @@ from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key
 from faregate.service.runtime import Runtime
-from faregate.service.service_database import Books
 from faregate.service.settings import Settings
+from faregate.service.storage import Storage
 from faregate.system import get_url, open_listener
 from tests.service.databases import new_database
 from tests.support.waiting import eventually
@@ -29,10 +29,10 @@ from .seller import Catalog, Seller
 class AppliedCatalog:
     """The built-in account, changed by applying it again, as an operator does."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._account = builtin_account()
-        apply_seller(books, self._account)
+        apply_seller(storage, self._account)
 
     def publish(self, key: str, revision: Revision) -> None:
         known = next(one.revisions for one in self._account.resources if one.key == key)
@@ -49,7 +49,7 @@ class AppliedCatalog:
             one.model_copy(update=update) if one.key == key else one for one in self._account.resources
         )
         self._account = self._account.model_copy(update={"resources": changed})
-        apply_seller(self._books, self._account)
+        apply_seller(self._storage, self._account)
 
 
 @contextmanager
@@ -66,11 +66,11 @@ def serve_service(kind: str, folder: Path) -> Iterator[Seller]:
     clock = ManualClock()
     with new_database(kind, folder) as url:
         database = Database(url)
-        books = Books(database, Stamps(database, clock))
-        catalog = AppliedCatalog(books)
-        _create_keys(books, clock)
+        storage = Storage(database, Stamps(database, clock))
+        catalog = AppliedCatalog(storage)
+        _create_keys(storage, clock)
         settings = Settings(payments="simulated", expose_execution_id=True, workers=0, rate_limit=0)
-        runtime = Runtime(settings, books, {})
+        runtime = Runtime(settings, storage, {})
         try:
             app = ServiceApp(runtime.build_parts())
             with _serve(app) as address, open_seller(address, clock, catalog) as seller:
@@ -80,10 +80,10 @@ def serve_service(kind: str, folder: Path) -> Iterator[Seller]:
             database.close()
 
 
-def _create_keys(books: Books, clock: ManualClock) -> None:
-    with books.database.write() as connection:
+def _create_keys(storage: Storage, clock: ManualClock) -> None:
+    with storage.database.write() as connection:
         for key in builtin_account().keys:
-            account = books.find_account(key.environment, None)
+            account = storage.find_account(key.environment, None)
             create_key(connection, account, clock(), capabilities=key.capabilities, secret=key.key)
 
 

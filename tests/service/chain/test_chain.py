@@ -15,7 +15,7 @@ from faregate.rules.payments import (
     PaymentsUnavailable,
     SignedTransfer,
 )
-from faregate.service.chain import chain_reader as chain_module
+from faregate.service.chain import chain_reader
 from faregate.service.chain.chain_reader import HEAD_SECONDS, ChainReader
 from faregate.x402.tokens import TOKENS
 from tests.service.chain.books import PRICE, RECONCILING, SETTLING, SUBMITTED, TERMS, TO, Books, MakeReader
@@ -47,7 +47,7 @@ def test_the_first_block_of_a_payment_is_not_asked_for_each_time(
     chain: LocalChain, proxy: RpcProxy, make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = monotonic()
-    monkeypatch.setattr(chain_module, "monotonic", lambda: now)
+    monkeypatch.setattr(chain_reader, "monotonic", lambda: now)
     reader = make_reader(proxy.url)
     head = chain.head
     assert reader.find_first_block() == head

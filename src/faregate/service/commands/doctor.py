@@ -24,8 +24,8 @@ from faregate.service.database.generation import check_writes
 from faregate.service.database.keys import list_keys
 from faregate.service.database.reports import read_database_clock
 from faregate.service.environment_payments import EnvironmentPayments, build_payments
-from faregate.service.service_database import EXAMPLE_PAY_TO, Books, find_table_fault
 from faregate.service.settings import Settings, is_in_process, read_settings, spell_variables
+from faregate.service.storage import EXAMPLE_PAY_TO, Storage, find_table_fault
 from faregate.system import system_clock
 from faregate.x402.tokens import CHAINS, TOKENS, Environment
 
@@ -126,10 +126,10 @@ def check_database(settings: Settings, *, is_beside_application: bool = False) -
             yield report_error(_SUBJECT, f"reading works, and writing does not: {error}", _WRITE_REMEDY)
             return
         yield report_ok(_SUBJECT, f"{database.name} is reachable and current")
-        books = Books(database, Stamps(database, system_clock))
+        storage = Storage(database, Stamps(database, system_clock))
         yield from _check_database_clock(database)
-        yield from _check_accounts(settings, books, is_beside_application=is_beside_application)
-        for unserved in books.find_unserved(settings):
+        yield from _check_accounts(settings, storage, is_beside_application=is_beside_application)
+        for unserved in storage.find_unserved(settings):
             yield warn("open payments", unserved.text, unserved.remedy)
 
 
@@ -147,15 +147,17 @@ def _check_database_clock(database: Database) -> Findings:
         )
 
 
-def _check_accounts(settings: Settings, books: Books, *, is_beside_application: bool) -> Findings:
-    accounts = [account for account in books.list_accounts() if account.environment in settings.environments]
+def _check_accounts(settings: Settings, storage: Storage, *, is_beside_application: bool) -> Findings:
+    accounts = [
+        account for account in storage.list_accounts() if account.environment in settings.environments
+    ]
     if not accounts:
         apply = "Run `faregate service apply catalog.toml`."
         yield warn("catalog", "there is nothing to sell", _START if is_beside_application else apply)
     for account in accounts:
         yield from _check_recipient(settings, account)
         if not is_beside_application:
-            yield from _check_keys(books, account)
+            yield from _check_keys(storage, account)
 
 
 def _check_recipient(settings: Settings, account: AccountRow) -> Findings:
@@ -170,8 +172,8 @@ def _check_recipient(settings: Settings, account: AccountRow) -> Findings:
         yield report_ok(subject, f"is paid at {account.pay_to}")
 
 
-def _check_keys(books: Books, account: AccountRow) -> Findings:
-    with books.database.read() as connection:
+def _check_keys(storage: Storage, account: AccountRow) -> Findings:
+    with storage.database.read() as connection:
         valid = [key for key in list_keys(connection, account.id) if key.revoked_at is None]
     if not valid:
         yield warn(

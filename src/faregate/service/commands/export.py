@@ -12,8 +12,8 @@ from typing import IO, Any, Final
 
 from faregate.errors import ConfigurationError
 from faregate.service.database.reports import ExportedTransaction, export_transactions
-from faregate.service.service_database import open_books
 from faregate.service.settings import read_settings
+from faregate.service.storage import open_storage
 
 COLUMNS: Final = tuple(column.name for column in fields(ExportedTransaction))
 _TOLD_EVERY: Final = 10_000
@@ -21,9 +21,9 @@ _TOLD_EVERY: Final = 10_000
 
 def run_export(arguments: Namespace) -> int:
     """Write a row for each transaction, oldest first. Memory use does not grow with their number."""
-    with open_books(read_settings(arguments)) as books:
-        account = books.find_account(arguments.environment, arguments.seller)
-        transactions = export_transactions(books.database, account.id)
+    with open_storage(read_settings(arguments)) as storage:
+        account = storage.find_account(arguments.environment, arguments.seller)
+        transactions = export_transactions(storage.database, account.id)
         with _open_output(arguments.output) as output:
             write = _write_csv if arguments.format == "csv" else _write_json_lines
             count = write(output, _show_progress(_to_row(transaction) for transaction in transactions))

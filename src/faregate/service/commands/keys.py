@@ -7,8 +7,8 @@ from typing import Any
 from faregate.errors import ConfigurationError
 from faregate.rules.config import CAPABILITIES
 from faregate.service.database.keys import StoredKey, create_key, list_keys, revoke_key
-from faregate.service.service_database import Books, open_books
 from faregate.service.settings import Settings, read_settings
+from faregate.service.storage import Storage, open_storage
 from faregate.system import system_clock
 
 
@@ -17,9 +17,9 @@ def run_create(arguments: Namespace) -> int:
     settings = read_settings(arguments)
     if arguments.environment not in settings.environments:
         raise ConfigurationError(_explain_no_keys(settings, arguments.environment))
-    with open_books(settings) as books:
-        account = books.find_account(arguments.environment, arguments.seller)
-        with books.database.write() as connection:
+    with open_storage(settings) as storage:
+        account = storage.find_account(arguments.environment, arguments.seller)
+        with storage.database.write() as connection:
             made = create_key(
                 connection,
                 account,
@@ -36,9 +36,9 @@ def run_create(arguments: Namespace) -> int:
 
 def run_list(arguments: Namespace) -> int:
     """List the keys of an account, as far as they can be shown."""
-    with open_books(read_settings(arguments)) as books:
-        account = books.find_account(arguments.environment, arguments.seller)
-        with books.database.read() as connection:
+    with open_storage(read_settings(arguments)) as storage:
+        account = storage.find_account(arguments.environment, arguments.seller)
+        with storage.database.read() as connection:
             keys = list_keys(connection, account.id)
     if arguments.json:
         print(json.dumps({"keys": [_to_json(key) for key in keys]}))
@@ -49,17 +49,17 @@ def run_list(arguments: Namespace) -> int:
 
 def run_revoke(arguments: Namespace) -> int:
     """Revoke a key of any account."""
-    with open_books(read_settings(arguments)) as books:
-        if not _revoke(books, arguments.id):
+    with open_storage(read_settings(arguments)) as storage:
+        if not _revoke(storage, arguments.id):
             raise ConfigurationError(f"There is no valid key with the id {arguments.id}: see `key list`.")
     print("revoked: requests with this key are answered 401 from now on")
     return 0
 
 
-def _revoke(books: Books, key_id: str) -> bool:
-    with books.database.write() as connection:
+def _revoke(storage: Storage, key_id: str) -> bool:
+    with storage.database.write() as connection:
         now = system_clock()
-        return any(revoke_key(connection, account.id, key_id, now) for account in books.list_accounts())
+        return any(revoke_key(connection, account.id, key_id, now) for account in storage.list_accounts())
 
 
 def _explain_no_keys(settings: Settings, environment: str) -> str:

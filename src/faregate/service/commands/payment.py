@@ -16,8 +16,8 @@ from faregate.service.database.sql_store import SqlStore
 from faregate.service.database.transactions import StoredTransaction
 from faregate.service.database.types import to_datetime
 from faregate.service.runtime import open_runtime
-from faregate.service.service_database import Books, open_books
 from faregate.service.settings import read_settings
+from faregate.service.storage import Storage, open_storage
 from faregate.system import random_challenge, random_id
 
 _MOST_ATTEMPTS: Final = 1_000
@@ -26,9 +26,9 @@ Json = dict[str, Any]
 
 def run_show(arguments: Namespace) -> int:
     """Print everything that the books say of the payment."""
-    with open_books(read_settings(arguments)) as books:
-        store, stored = find_stored_payment(books, arguments.id)
-        _print(_describe(books, store, stored), arguments)
+    with open_storage(read_settings(arguments)) as storage:
+        store, stored = find_stored_payment(storage, arguments.id)
+        _print(_describe(storage, store, stored), arguments)
     return 0
 
 
@@ -37,12 +37,12 @@ def run_park(arguments: Namespace) -> int:
     reason = str(arguments.reason).strip()
     if not 0 < len(reason) <= MAX_NOTE or "\0" in reason:
         raise ConfigurationError(f"--reason must be a text of 1 to {MAX_NOTE} characters.")
-    with open_books(read_settings(arguments)) as books:
-        store, stored = find_stored_payment(books, arguments.id)
+    with open_storage(read_settings(arguments)) as storage:
+        store, stored = find_stored_payment(storage, arguments.id)
         parked = store.park(stored, reason)
         if parked is None:
             raise ConfigurationError(_explain_refusal(store.find_transaction(stored.id) or stored))
-        _print(_describe(books, store, parked), arguments)
+        _print(_describe(storage, store, parked), arguments)
     return 0
 
 
@@ -50,7 +50,7 @@ def run_retry(arguments: Namespace) -> int:
     """Attempt to settle the payment now, parked or not."""
     settings = read_settings(arguments)
     with open_runtime(settings) as runtime:
-        store, stored = find_stored_payment(runtime.books, arguments.id)
+        store, stored = find_stored_payment(runtime.storage, arguments.id)
         served = runtime.backends.open_store(store.account)
         if served is None:
             raise ConfigurationError(
@@ -62,19 +62,19 @@ def run_retry(arguments: Namespace) -> int:
             raise ConfigurationError(_explain_refusal(served.find_transaction(stored.id) or stored))
         settle(due, runtime.backends.build_dependencies(served))
         latest = store.find_transaction(stored.id) or stored
-        _print(_describe(runtime.books, store, latest), arguments)
+        _print(_describe(runtime.storage, store, latest), arguments)
     return 0
 
 
-def find_stored_payment(books: Books, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
+def find_stored_payment(storage: Storage, transaction_id: str) -> tuple[SqlStore, StoredTransaction]:
     """Find the payment of any account, also of an environment that is not served."""
-    shared = Shared(books.database, books.stamps, random_id, random_challenge)
-    for account in books.list_accounts():
+    shared = Shared(storage.database, storage.stamps, random_id, random_challenge)
+    for account in storage.list_accounts():
         store = SqlStore(shared, account)
         stored = store.find_transaction(transaction_id)
         if stored is not None:
             return store, stored
-    raise ConfigurationError(f"There is no transaction {transaction_id} in {books.database.name}.")
+    raise ConfigurationError(f"There is no transaction {transaction_id} in {storage.database.name}.")
 
 
 def _explain_refusal(stored: StoredTransaction) -> str:
@@ -85,11 +85,11 @@ def _explain_refusal(stored: StoredTransaction) -> str:
     return f"{stored.id} is parked already: `faregate service payment retry {stored.id}` attempts it again."
 
 
-def _describe(books: Books, store: SqlStore, stored: StoredTransaction) -> Json:
+def _describe(storage: Storage, store: SqlStore, stored: StoredTransaction) -> Json:
     """Describe the payment: the columns shown here hold no secrets."""
     row, context, payment = stored.row, stored.context, stored.payment
-    attempts = list_attempts(books.database, store.account.id, stored.id, _MOST_ATTEMPTS)
-    refunds = list_refunds_of(books.database, store.account.id, stored.id)
+    attempts = list_attempts(storage.database, store.account.id, stored.id, _MOST_ATTEMPTS)
+    refunds = list_refunds_of(storage.database, store.account.id, stored.id)
     return {
         "id": stored.id,
         "status": stored.status,

@@ -86,7 +86,7 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
             is_equal = is_equal and not compared.is_different
             _print(compared, as_json=as_json)
         chain = PaymentChain(payments, stores)
-        comparison = Reconciler(runtime.books.database, chain).compare(since)
+        comparison = Reconciler(runtime.storage.database, chain).compare(since)
         while True:
             try:
                 _print(next(comparison), as_json=as_json)
@@ -94,7 +94,7 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
                 result = end.value
                 break
         kept = {**result.describe(), "named": [asdict(difference) for difference in result.named]}
-        record_reconciliation(runtime.books.database, environment, system_clock(), kept)
+        record_reconciliation(runtime.storage.database, environment, system_clock(), kept)
         is_equal = is_equal and result.is_equal
         print(json.dumps(result.describe()) if as_json else result, flush=True)
     return 0 if is_equal else DIFFERENT
@@ -102,7 +102,7 @@ def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> 
 
 def _compare_open(runtime: Runtime, stores: list[SqlStore]) -> Iterator[Comparison]:
     for store in stores:
-        for transaction_id in list_pending_payments(runtime.books.database, store.account.id):
+        for transaction_id in list_pending_payments(runtime.storage.database, store.account.id):
             comparison = _look(runtime, store, transaction_id)
             if comparison is not None:
                 yield comparison

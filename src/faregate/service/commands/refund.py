@@ -16,8 +16,8 @@ from faregate.service.database.types import to_datetime
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.refunds import RefundRecorder, RefundRequest
 from faregate.service.runtime import open_runtime
-from faregate.service.service_database import Books, open_books
 from faregate.service.settings import read_settings
+from faregate.service.storage import Storage, open_storage
 from faregate.x402.tokens import format_price
 
 _ADDRESS: Final = TypeAdapter[str](Address)
@@ -28,9 +28,9 @@ def run_record(arguments: Namespace) -> int:
     """Record a transfer as the refund of a payment, if the chain proves it."""
     transaction_hash, sender = _parse_hash(arguments.hash), _parse_sender(vars(arguments)["from"])
     with open_runtime(read_settings(arguments)) as runtime:
-        books = runtime.books
-        payment = _find(books, arguments.id)
-        account = next(candidate for candidate in books.list_accounts() if candidate.id == payment.account)
+        storage = runtime.storage
+        payment = _find(storage, arguments.id)
+        account = next(candidate for candidate in storage.list_accounts() if candidate.id == payment.account)
         payments = runtime.payments.get(account.environment)
         if payments is None:
             raise ConfigurationError(
@@ -38,10 +38,10 @@ def run_record(arguments: Namespace) -> int:
                 f"rpc_{account.environment} as `faregate service serve` has them."
             )
         chain = PaymentChain(payments, runtime.backends.open_stores())
-        recorder = RefundRecorder(books.database, chain, books.list_accounts())
+        recorder = RefundRecorder(storage.database, chain, storage.list_accounts())
         request = RefundRequest(payment, transaction_hash, sender, arguments.transfer)
         try:
-            refund = recorder.record(request, books.stamps.read_clock())
+            refund = recorder.record(request, storage.stamps.read_clock())
         except PaymentsUnavailable as error:
             raise ConfigurationError(
                 f"The chain does not prove the refund, and nothing was recorded: {error}"
@@ -52,9 +52,9 @@ def run_record(arguments: Namespace) -> int:
 
 def run_list(arguments: Namespace) -> int:
     """Print the refunds of a seller, oldest first."""
-    with open_books(read_settings(arguments)) as books:
-        account = books.find_account(arguments.environment, arguments.seller)
-        refunds = list_refunds(books.database, [account.id])
+    with open_storage(read_settings(arguments)) as storage:
+        account = storage.find_account(arguments.environment, arguments.seller)
+        refunds = list_refunds(storage.database, [account.id])
     if arguments.json:
         print(json.dumps({"refunds": [refund.describe() for refund in refunds]}))
     else:
@@ -65,10 +65,10 @@ def run_list(arguments: Namespace) -> int:
 def run_remove(arguments: Namespace) -> int:
     """Mark a recorded refund as removed: it was of another payment, or its chain has lost it."""
     transaction_hash = _parse_hash(arguments.hash)
-    with open_books(read_settings(arguments)) as books:
-        payment = _find(books, arguments.id)
-        now = books.stamps.read_clock()
-        if not remove_refund(books.database, payment.account, payment.id, transaction_hash, now):
+    with open_storage(read_settings(arguments)) as storage:
+        payment = _find(storage, arguments.id)
+        now = storage.stamps.read_clock()
+        if not remove_refund(storage.database, payment.account, payment.id, transaction_hash, now):
             raise ConfigurationError(f"{payment.id} has no refund by {transaction_hash}: see `refund list`.")
     print(f"removed: {transaction_hash} counts as a refund of {payment.id} no more")
     return 0
@@ -83,9 +83,9 @@ def _write(refund: Refund) -> str:
     )
 
 
-def _find(books: Books, transaction_id: str) -> PaymentRow:
-    store, stored = find_stored_payment(books, transaction_id)
-    payment = find_payment_by_id(books.database, store.account.id, stored.id)
+def _find(storage: Storage, transaction_id: str) -> PaymentRow:
+    store, stored = find_stored_payment(storage, transaction_id)
+    payment = find_payment_by_id(storage.database, store.account.id, stored.id)
     assert payment is not None  # noqa: S101 - payments are never deleted
     return payment
 

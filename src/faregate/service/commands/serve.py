@@ -26,8 +26,8 @@ from faregate.service.database.keys import create_key
 from faregate.service.log_format import configure_logging
 from faregate.service.operator_pages import OperatorPages
 from faregate.service.runtime import Runtime, open_runtime
-from faregate.service.service_database import Books, create_tables
 from faregate.service.settings import Settings, is_in_process, read_settings
+from faregate.service.storage import Storage, create_tables
 from faregate.system import get_url, open_listener, system_clock
 
 _SHUTDOWN_SECONDS: Final = 15
@@ -45,7 +45,7 @@ def serve(settings: Settings, *, as_json: bool = False) -> int:
     if not is_in_process(os.environ):  # else the application makes them, in the folder where it runs
         create_tables(settings)
     with open_runtime(settings, pool_size=settings.pool_size) as runtime:
-        test_key = _set_up(runtime.books, settings, as_json)
+        test_key = _set_up(runtime.storage, settings, as_json)
         runtime.check_recipients()
         runtime.warn_of_unserved()
         listener = open_listener(settings.host, settings.port)
@@ -53,7 +53,7 @@ def serve(settings: Settings, *, as_json: bool = False) -> int:
         if as_json:
             print(json.dumps({"url": url, "test_key": test_key}), flush=True)
         else:
-            print(_greet(runtime.books, settings, url), flush=True)
+            print(_greet(runtime.storage, settings, url), flush=True)
         _run_server(ServiceApp(runtime.build_parts()), settings, runtime, listener)
     return 0
 
@@ -107,24 +107,24 @@ def _run_server(app: App, settings: Settings, runtime: Runtime, listener: socket
         runtime.end()  # a second Ctrl-C ends uvicorn before it ends the app
 
 
-def _set_up(books: Books, settings: Settings, as_json: bool) -> str | None:
+def _set_up(storage: Storage, settings: Settings, as_json: bool) -> str | None:
     """Apply the catalog; for a script that starts with a new database, make a test key and return it."""
-    is_new = not books.list_accounts()
+    is_new = not storage.list_accounts()
     if settings.catalog is not None:
-        apply_catalog(books, settings, settings.catalog, review=refuse_at_start(settings.catalog))
+        apply_catalog(storage, settings, settings.catalog, review=refuse_at_start(settings.catalog))
     elif is_new and as_json and settings.payments == "simulated":
-        apply_seller(books, builtin_account())
-    has_seller = any(account.environment == "test" for account in books.list_accounts())
+        apply_seller(storage, builtin_account())
+    has_seller = any(account.environment == "test" for account in storage.list_accounts())
     if not (is_new and as_json and has_seller and "test" in settings.environments):
         return None
-    account = books.find_account("test", None)
-    with books.database.write() as connection:
+    account = storage.find_account("test", None)
+    with storage.database.write() as connection:
         return create_key(connection, account, system_clock(), name="made at the first start").secret
 
 
-def _greet(books: Books, settings: Settings, url: str) -> str:
+def _greet(storage: Storage, settings: Settings, url: str) -> str:
     lines = [f"The Merchant API is served at {url} (stop it with Ctrl-C).", f"Payments: {settings.payments}."]
-    if not books.list_accounts():
+    if not storage.list_accounts():
         lines.append("There is nothing to sell yet: run `faregate service apply catalog.toml`.")
         lines.append("Then make a key for your app: `faregate service key create`.")
     lines.append(f"The console is at {url}{CONSOLE} (log in with an API key).")

@@ -14,12 +14,12 @@ from faregate.service.database.apply import ChangeKind, ConfigChange, Review, ap
 from faregate.service.database.generation import renew_generation
 from faregate.service.database.simulated_ledger import set_up_ledger
 from faregate.service.database.upgrade import upgrade
-from faregate.service.service_database import (
-    Books,
-    check_recipient,
-    open_books,
-)
 from faregate.service.settings import Settings, read_settings
+from faregate.service.storage import (
+    Storage,
+    check_recipient,
+    open_storage,
+)
 
 
 def run_init(arguments: Namespace) -> int:
@@ -27,19 +27,19 @@ def run_init(arguments: Namespace) -> int:
     settings = read_settings(arguments)
     print("bringing the tables to this version ...", file=sys.stderr, flush=True)
     upgrade(settings.database)
-    with open_books(settings) as books:
+    with open_storage(settings) as storage:
         # The database may be a restored copy: a new generation makes running processes drop their caches.
-        renew_generation(books.database)
-        print(f"{books.database.name} is ready.")
+        renew_generation(storage.database)
+        print(f"{storage.database.name} is ready.")
     return 0
 
 
 def run_apply(arguments: Namespace) -> int:
     """Apply a catalog, and print what changed."""
     settings = read_settings(arguments)
-    with open_books(settings) as books:
+    with open_storage(settings) as storage:
         changes = apply_catalog(
-            books,
+            storage,
             settings,
             arguments.file,
             archive_missing=arguments.archive_missing,
@@ -55,7 +55,7 @@ def run_apply(arguments: Namespace) -> int:
 
 
 def apply_catalog(
-    books: Books,
+    storage: Storage,
     settings: Settings,
     path: str,
     *,
@@ -74,17 +74,17 @@ def apply_catalog(
     check_recipient(settings, account.seller.name, account.seller.pay_to)
     if has_keys:
         print(f"{path}: keys are not applied; use `faregate service key create`", file=sys.stderr)
-    return apply_seller(books, account, archive_missing=archive_missing, review=review)
+    return apply_seller(storage, account, archive_missing=archive_missing, review=review)
 
 
 def apply_seller(
-    books: Books, seller: Account, *, archive_missing: bool = False, review: Review | None = None
+    storage: Storage, seller: Account, *, archive_missing: bool = False, review: Review | None = None
 ) -> tuple[ConfigChange, ...]:
     """Apply the catalog and the simulated balances of this seller."""
     changes = apply_account(
-        books.database, books.stamps, seller, archive_missing=archive_missing, review=review
+        storage.database, storage.stamps, seller, archive_missing=archive_missing, review=review
     )
-    with books.database.write() as connection:
+    with storage.database.write() as connection:
         for account_id in list_accounts_of(connection, seller.seller):
             set_up_ledger(connection, account_id, seller)
     return changes

@@ -36,7 +36,7 @@ from faregate.service.database.sessions import (
 )
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import PeerStatus
-from faregate.service.service_database import Books
+from faregate.service.storage import Storage
 from faregate.system import system_clock
 
 LOGIN: Final = f"{ROOT}/login"
@@ -83,15 +83,15 @@ class Console:
 
     def __init__(
         self,
-        books: Books,
+        storage: Storage,
         backends: Backends,
         *,
         is_simulated: bool,
         list_nodes: Callable[[], Sequence[PeerStatus]] = tuple,
     ) -> None:
-        self._books, self._backends, self._list_nodes = books, backends, list_nodes
+        self._storage, self._backends, self._list_nodes = storage, backends, list_nodes
         self._is_simulated = is_simulated
-        self._revenue = Revenue(books.database, books.stamps)
+        self._revenue = Revenue(storage.database, storage.stamps)
 
     def respond(self, request: WireRequest) -> Response:
         """Return the response to this request. Never raises."""
@@ -133,7 +133,7 @@ class Console:
                 403, "This form was sent from another site, or a proxy changes the Host header."
             )
         if path == f"{ROOT}/logout":
-            end_session(self._books.database, _read_cookie(request))
+            end_session(self._storage.database, _read_cookie(request))
             return _redirect(LOGIN, _build_cookie(request, "", 0))
         if path == LOGIN:
             return self._log_in(request)
@@ -141,18 +141,18 @@ class Console:
 
     def _log_in(self, request: WireRequest) -> Response:
         secret = _read_form(request.body or b"").get("key", "").strip()
-        owner = find_key_owner(self._books.database, secret)
+        owner = find_key_owner(self._storage.database, secret)
         if owner is None or self._backends.open_store(owner.account) is None:
             return _build_login(401, "This key is not valid here.")
         if _READ not in owner.capabilities:
             return _build_login(403, f"This key lacks the capability {_READ}.")
-        session = create_session(self._books.database, owner, system_clock())
+        session = create_session(self._storage.database, owner, system_clock())
         return _redirect(ROOT, _build_cookie(request, session, SESSION_SECONDS))
 
     def _open(self, request: WireRequest) -> Opened | None:
         """Open the account of the session; None if there is no session, or no longer."""
         session = _read_cookie(request)
-        owner = find_session_owner(self._books.database, session, system_clock()) if session else None
+        owner = find_session_owner(self._storage.database, session, system_clock()) if session else None
         if owner is None:
             return None
         store = self._backends.open_store(owner.account)
@@ -191,7 +191,7 @@ class Console:
         return None
 
     def _show_overview(self, opened: Opened) -> bytes:
-        database, store = self._books.database, opened.store
+        database, store = self._storage.database, opened.store
         watched = Watched(
             find_reconciliation(database, store.environment),
             list_parked(database, store.account.id, _MOST_LISTED),
@@ -204,7 +204,7 @@ class Console:
         payment = opened.store.find_transaction(identifier)
         if payment is None:
             return None
-        database, account = self._books.database, opened.store.account.id
+        database, account = self._storage.database, opened.store.account.id
         attempts = list_attempts(database, account, payment.id, MOST_ATTEMPTS)
         loose = find_loose(database, account, payment.id)
         refunds = list_refunds_of(database, account, payment.id)

@@ -4,7 +4,7 @@ from faregate.service.chain.direct.backend import DirectPayments
 from faregate.service.chain.direct.fees import GasPolicy
 from faregate.service.chain.direct.gas_account import GasAccount, GasBalance
 from faregate.service.chain.direct.signers import Signer, SigningFailed, make_signer
-from faregate.service.chain.direct.upkeep import TransferBooks, Upkeep, keep_nonces_moving
+from faregate.service.chain.direct.upkeep import TransferStore, Upkeep, keep_nonces_moving
 
 __all__ = [
     "DirectPayments",
@@ -13,7 +13,7 @@ __all__ = [
     "GasPolicy",
     "Signer",
     "SigningFailed",
-    "TransferBooks",
+    "TransferStore",
     "Upkeep",
     "keep_nonces_moving",
     "make_signer",

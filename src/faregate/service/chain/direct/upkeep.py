@@ -17,7 +17,7 @@ BATCH: Final = 20
 """Transfers that are looked at in one go, those next in line first."""
 
 
-class TransferBooks(Protocol):
+class TransferStore(Protocol):
     """The signed transfers that the store keeps, those of ended payments included."""
 
     def list_transfers(
@@ -40,18 +40,18 @@ class Upkeep:
     filled: int | None = None
 
 
-def keep_nonces_moving(account: GasAccount, books: TransferBooks) -> Upkeep:
+def keep_nonces_moving(account: GasAccount, transfers: TransferStore) -> Upkeep:
     """Send what waits for a block once more, and raise the fee of the first. Raises `PaymentsUnavailable`.
 
     Call it every few seconds while something waits.
     """
     mined = account.count_mined()
-    waiting = books.list_transfers(account.address.lower(), account.chain, mined, BATCH)
+    waiting = transfers.list_transfers(account.address.lower(), account.chain, mined, BATCH)
     if not waiting:
         return Upkeep()
     first, *others = waiting
     filled = _fill_gap(account, mined, first)
-    replacement = _replace(account, books, first, mined)
+    replacement = _replace(account, transfers, first, mined)
     for transfer in (replacement or first, *others):
         account.send(transfer.raw)
     return Upkeep(
@@ -62,12 +62,12 @@ def keep_nonces_moving(account: GasAccount, books: TransferBooks) -> Upkeep:
 
 
 def _replace(
-    account: GasAccount, books: TransferBooks, first: SignedTransfer, mined: int
+    account: GasAccount, transfers: TransferStore, first: SignedTransfer, mined: int
 ) -> SignedTransfer | None:
     """Replace the first in line if it waited for long; None if not, or if another worker did."""
     renewed = account.renew(first, mined)
     # A replacement that is not in the books is never sent: its hash would be lost.
-    return renewed if renewed != first and books.replace_transfer(renewed) else None
+    return renewed if renewed != first and transfers.replace_transfer(renewed) else None
 
 
 def _fill_gap(account: GasAccount, mined: int, first: SignedTransfer) -> int | None:

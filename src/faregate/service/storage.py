@@ -1,4 +1,4 @@
-"""The service's database as commands use it: opened, checked, closed."""
+"""The service's database with the stamps of its changes, as commands use it: opened, checked, closed."""
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -45,7 +45,7 @@ class UnservedPayments:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Storage:
     """An open database, whose tables are those of this version."""
 
     database: Database
@@ -88,7 +88,7 @@ class Books:
 
 
 @contextmanager
-def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
+def open_storage(settings: Settings, *, pool_size: int = 2) -> Generator[Storage]:
     """Open the database while the block runs; `ConfigurationError` if its tables are not current."""
     with closing(Database(settings.database, pool_size=pool_size)) as database:
         if fault := find_table_fault(database):
@@ -96,7 +96,7 @@ def open_books(settings: Settings, *, pool_size: int = 2) -> Generator[Books]:
                 f"{database.name} {fault}: run `faregate service init`; with FAREGATE_BASE_URL=service:, "
                 "start the application, which does it."
             )
-        yield Books(database, Stamps(database, system_clock))
+        yield Storage(database, Stamps(database, system_clock))
 
 
 def find_table_fault(database: Database) -> str:
