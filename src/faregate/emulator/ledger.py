@@ -1,4 +1,4 @@
-"""The simulated ledger: balances, used nonces, transaction hashes. A `service.payments.Ledger`."""
+"""The simulated ledger: balances, used nonces, transaction hashes. A `rules.payments.Ledger`."""
 
 from collections.abc import Mapping
 from datetime import datetime
