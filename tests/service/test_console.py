@@ -353,7 +353,7 @@ def test_a_payment_that_came_loose_says_so(server: ConsoleServer) -> None:
     ):
         row = find_payment_by_id(database, store.account.id, made.id)
         assert row is not None
-        record_loose(database, row, 1, ended=ended, found=found)
+        record_loose(database, row, 1, ended=ended, settled_by=found)
     with server.logged_in() as client:
         texts = [client.get(f"/console/payments/{one.id}").text for one in (open_one, settled_one, lost_one)]
         untouched = client.get(f"/console/payments/{settle(store).id}").text
@@ -390,7 +390,7 @@ def test_the_overview_lists_what_is_parked_and_what_the_chain_lost(server: Conso
     for made, ended, found in ((open_one, False, None), (settled_one, True, HASH), (lost_one, True, None)):
         row = find_payment_by_id(database, store.account.id, made.id)
         assert row is not None
-        record_loose(database, row, 1, ended=ended, found=found)
+        record_loose(database, row, 1, ended=ended, settled_by=found)
     with server.logged_in() as client:
         text = client.get("/console").text
     assert "<h2>Parked</h2>" in text

@@ -1,9 +1,8 @@
 """The interface of a payments backend: verify a payment, send it, look at what became of it.
 
-The backends that use a chain are in the package `faregate.service.chain`; the one here settles on a ledger.
-
-The simulated ledger is one backend; an x402 facilitator and the service's own gas account are others, each
-with a chain reader. Known results are values.
+The backend of this module settles on a simulated ledger. Those that use a chain are in the package
+`faregate.service.chain`: by an x402 facilitator, or by the service's own gas account. A result that is
+certain is a value, and not an exception.
 """
 
 import logging
@@ -172,8 +171,8 @@ class Payments(Protocol):
     ) -> PaymentVerified | PaymentRefused:
         """Check the payment, as `Ledger.verify`; raises `PaymentsUnavailable`.
 
-        `reservations` are what `committed` is the sum of, as far as the store lists them. The chain may have
-        taken one of them already: then its amount is not in the balance any more, and counts once.
+        `committed` is the sum of `reservations`, as far as the store lists them. The chain may have taken one
+        of them already: then its amount has left the balance, and is counted once.
         """
         ...
 
@@ -185,7 +184,7 @@ class Payments(Protocol):
         ...
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
-        """Return what the chain proves. Whatever it does not prove, or if it cannot be asked, is pending."""
+        """Return what the chain proves; pending if it proves nothing, or cannot be asked."""
         ...
 
     def get_gas_account(self, terms: Terms) -> str | None:
@@ -220,7 +219,7 @@ class Payments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LedgerPayments:
-    """A `Ledger` as a payments backend: what is a chain elsewhere is the ledger here."""
+    """A `Ledger` as a payments backend: it takes the place of the chain."""
 
     ledger: Ledger
 
@@ -250,7 +249,7 @@ class LedgerPayments:
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         try:
-            # A ledger moves the value of a payment, which its payer has signed at most.
+            # A ledger moves the value of a payment, which is at most what its payer has signed.
             moved = payment if attempt.amount is None else replace(payment, value=attempt.amount)
             return self.ledger.settle(moved, terms, now=attempt.submitted_at)
         except Exception:  # whatever it was, whether the money moved is unknown

@@ -31,11 +31,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What is known of a payment: who was authorized with its proof, and who used its authorization.
+    """What the store has of a payment: the transactions with its proof, and with its authorization.
 
     `reserved` is what open transactions of its payer reserve, in atomic units of its token. `reservations`
-    are its parts, where a chain can be ahead of the store. `settled` is what the payer's payments took that
-    succeeded from `settled_since` on.
+    are its parts, where a chain can be ahead of the store. `settled` is the sum of
+    the payer's payments that succeeded since `settled_since`.
     """
 
     by_proof: Transaction | None = None

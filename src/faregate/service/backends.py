@@ -73,7 +73,7 @@ class Backends:
     def open_own(self, account: AccountRow) -> KeyGrant:
         """Return what an application in this process may do: everything, for its account.
 
-        It sells at the prices in its code, also while a newer version of it beside has other ones.
+        It sells at the prices in its code, also while a newer version that runs beside it has other prices.
         """
         store = self.open_store(account)
         if store is None:

@@ -2,8 +2,8 @@
 
 A payment succeeds after `confirmations` blocks, and its result is released. A reorganisation may still
 replace its block. The payment then stays succeeded in the books, because its seller has its result; the
-service sends it again while its authorization is valid. The token takes an authorization once, so it is never
-paid twice.
+service sends it again while its authorization is valid. Such a payment is called loose. The token takes an
+authorization once, so it is never paid twice.
 """
 
 import logging
@@ -39,9 +39,9 @@ _BATCH: Final = 2_000
 _MAX_DUE: Final = 100
 _SECOND: Final = 1_000_000
 _LATE_STAMPS: Final = 60 * _SECOND
-"""What succeeded so recently is listed once more: other processes may still stamp payments earlier."""
+"""Payments that succeeded so recently are listed again: other processes may still write earlier stamps."""
 _LEASE: Final = 30 * _SECOND
-"""As of an attempt (`StoreOptions.lease`): an authorization is valid for a minute or so."""
+"""The same as for an attempt (`StoreOptions.lease`): an authorization is valid for about a minute."""
 _PAUSE: Final = 5 * _SECOND
 _LONGEST_PAUSE: Final = 60 * _SECOND
 _log = logging.getLogger("faregate.service")
@@ -84,7 +84,7 @@ class FinalityWatch:
         finality_records.record_checked(self.database, unchecked.account, checked)
 
     def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
-        """Find when those payments succeeded whose block is not safe yet. What came loose is written down."""
+        """Yield when those succeeded that are not in a safe block yet. Record those that came loose."""
         view = self.chain.open_view()
         first = max(0, min(payment.from_block or 0 for payment in payments) - REORG_BLOCKS)
         transfers = self.chain.index_transfers(view, {payment.authorized_to for payment in payments}, first)
@@ -101,8 +101,8 @@ class FinalityWatch:
         if transfer is not None and transfer.value == payment.settled_amount:
             return transfer.block <= safe and self._accept(payment, transfer.transaction_hash, now)
         match self.chain.look(payment):
-            case PaymentSettled(transaction_hash=found):
-                return self._is_safe(found) and self._accept(payment, found, now)
+            case PaymentSettled(transaction_hash=settled_by):
+                return self._is_safe(settled_by) and self._accept(payment, settled_by, now)
             case PaymentRefused(reason=reason):
                 if finality_records.record_loose(self.database, payment, now, ended=True):
                     _log.error("%s succeeded, and the chain has lost it: %s", payment.id, reason)
@@ -117,7 +117,7 @@ class FinalityWatch:
     def _accept(self, payment: PaymentRow, settled_by: str, now: int) -> bool:
         """Note by which transaction the payment settled, if the books name another."""
         if settled_by != payment.transaction_hash:
-            finality_records.record_loose(self.database, payment, now, ended=True, found=settled_by)
+            finality_records.record_loose(self.database, payment, now, ended=True, settled_by=settled_by)
         return True
 
     def _is_unused(self, payment: PaymentRow) -> bool:
@@ -158,9 +158,9 @@ class FinalityWatch:
         if isinstance(result, SettlementPending) and self._may_send(payment, now):
             result = self._send(account, transaction_id)
         match result:
-            case PaymentSettled(transaction_hash=found) if self._is_safe(found):
-                finality_records.end(self.database, account, transaction_id, now, found)
-                _log.warning("%s settled after all, by %s", transaction_id, found)
+            case PaymentSettled(transaction_hash=settled_by) if self._is_safe(settled_by):
+                finality_records.end(self.database, account, transaction_id, now, settled_by)
+                _log.warning("%s settled after all, by %s", transaction_id, settled_by)
             case PaymentRefused(reason=reason):
                 finality_records.end(self.database, account, transaction_id, now, None)
                 _log.error("%s succeeded, and is lost: %s", transaction_id, reason)

@@ -1,4 +1,4 @@
-"""One environment's chain as the comparisons with the books read it: by payments of the books."""
+"""The chain of one environment, for comparisons with the books: it is asked by payments of the books."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ LAG_SECONDS: Final = 15
 class PaymentChain:
     """Reads what became of payments. All but `look` raise `PaymentsUnavailable`.
 
-    `NodesDisagree` is one: it is raised where a single answer is wanted that only some of the nodes give.
+    One of these is `NodesDisagree`: a single answer is needed, and less than most of the nodes give the same.
     `stores` are those of the environment's accounts, by account.
     """
 
@@ -68,7 +68,7 @@ class PaymentChain:
     def index_transfers(
         self, view: ChainView, addresses: Iterable[str], first: int
     ) -> dict[tuple[str, str, str | None], ReceivedTransfer]:
-        """Read the same, by token, payer and nonce. What nodes disagree about is left out."""
+        """Index what `read_transfers` reads by token, payer and nonce, without what nodes disagree about."""
         return {
             (transfer.asset, transfer.payer, transfer.nonce): transfer
             for page in self.read_transfers(view, addresses, first)

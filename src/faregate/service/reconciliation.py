@@ -2,7 +2,7 @@
 
 A payment and a transfer belong together if they name the same token, payer and nonce: a token takes an
 authorization once. The chain is read before the books, and a payment is in the books before it is sent. So
-whatever the chain showed by then has its row, if it is a payment of these books.
+every transfer that was read has its row, if it is for a payment of these books.
 """
 
 from collections import Counter
@@ -38,9 +38,9 @@ Kind = Literal["missing", "charged", "unpaid", "amount", "hash", "refund", "disp
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MOST_NAMED: Final = 1000
 DISPUTE_SECONDS: Final = CONFIRM_SECONDS
-"""For so long is asked again what nodes disagree about in blocks that are not safe."""
+"""How long nodes that disagree are asked again, about blocks that are not safe."""
 _MOST_WAITING: Final = 10_000
-"""Transfers that are kept in memory before the books are read for them."""
+"""How many transfers are kept in memory before the books are read for them."""
 _END_OF_TIME: Final = 2**62
 
 
@@ -88,7 +88,7 @@ class Reconciliation:
     authorized: Counter[str] = field(default_factory=Counter[str])
     settled: Counter[str] = field(default_factory=Counter[str])
     refunded: Counter[str] = field(default_factory=Counter[str])
-    """Not in the other sums, which are of what was received."""
+    """Not subtracted from the other sums: these count what was received."""
     on_chain: Counter[str] = field(default_factory=Counter[str])
     excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
@@ -108,7 +108,7 @@ class Reconciliation:
             "last_block": self.last_block,
             "payments": self.payments,
             "open": self.open,
-            # Text: readers of JSON would round what is long.
+            # As text: JSON readers round long numbers.
             "assets": {
                 asset: {
                     "authorized_atomic": str(self.authorized[asset]),
@@ -214,7 +214,7 @@ class Reconciler:
 
 
 class _Comparison:
-    """Transfers and payments that wait for the other half."""
+    """Transfers and payments whose counterpart was not read yet."""
 
     def __init__(self, reconciler: Reconciler, view: ChainView, result: Reconciliation) -> None:
         self._reconciler, self._view, self._result = reconciler, view, result
@@ -256,7 +256,7 @@ class _Comparison:
                 self._settled[payment.authorization] = payment
 
     def judge_rest(self) -> Generator[Difference]:
-        """Judge what found no other half in what was read: by single questions to the books and the chain."""
+        """Judge what has no counterpart in what was read: by single questions to the books and the chain."""
         for disputed in self._disputed:
             yield from self._add(self._describe_dispute(disputed))
         for transfer in self._others:
@@ -299,7 +299,7 @@ class _Comparison:
             return difference
         refunded = self._refunds.sum_of(payment)
         if refunded == transfer.value:
-            # What was received is on the chain, and went back.
+            # The chain shows what was received, and that it was paid back.
             self._result.on_chain[symbol] += transfer.value
             return None
         if refunded:
@@ -310,7 +310,7 @@ class _Comparison:
         symbol = self._chain.get_symbol(transfer.asset)
         payment = self._reconciler.find_payment(transfer)
         if payment is not None:
-            # Read while an earlier page was, and perhaps settled since.
+            # It was read with an earlier page of transfers, and may have settled since.
             self._settled.pop(payment.authorization, None)
             return self._judge_pair(payment, transfer, symbol)
         price = format_price(transfer.value, symbol)
@@ -345,7 +345,7 @@ class _Comparison:
             books, account = f"not in the books: {price} to {transfer.to}", self._find_account(transfer)
             identifier = None
         else:
-            # Not judged alone as well.
+            # It is judged here, and not once more by itself.
             self._settled.pop(payment.authorization, None)
             books, account, identifier = (
                 f"{price}, {payment.status} in the books",

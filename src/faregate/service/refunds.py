@@ -20,7 +20,7 @@ _HOW: Final = "name the address that sent it with --from, if that is not the sel
 
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
-    """What an operator says of a refund. `sender` is None for the seller's own address.
+    """A refund as an operator reports it. `sender` is None for the seller's own address.
 
     `position` counts from 1 among the transfers to the payer in the transaction; None if there is one.
     """
@@ -96,7 +96,8 @@ class RefundRecorder:
                 for refund in list_refunds_of(self.database, payment.account, payment.id)
                 if refund.is_kept and refund.transaction_hash == name
             }
-            # Those that are recorded are named by what refuses them, if there is no other one.
+            # If all of them are recorded, one is returned all the same: recording it again is refused with
+            # its reason.
             sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
         if not sent:
             raise ConfigurationError(

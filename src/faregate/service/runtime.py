@@ -1,6 +1,6 @@
-"""One process of the service: answers requests, settles payments, and tells how it goes.
+"""One process of the service: answers requests, settles payments, and reports its state.
 
-Nothing here is kept that another process needs: everything that lasts is in the database.
+It keeps nothing that another process needs: everything that lasts is in the database.
 """
 
 import logging
@@ -150,7 +150,7 @@ class Runtime:
     def check_readiness(self) -> Readiness:
         """Check that the database answers, has the tables of this version, and takes writes."""
         try:
-            # Not asked again once it is: tables are only ever brought forward.
+            # Not asked again once the tables are of this version: they are never set back.
             if not self._is_current:
                 missing = find_missing(self.storage.database)
                 if missing:

@@ -28,16 +28,16 @@ from faregate.rules.settlement import run_attempt
 from faregate.service.log_format import FIELDS, log_context
 
 _POLL_SECONDS: Final = 0.5
-"""How soon a payment is seen that a worker of another process has settled."""
+"""How often the database is asked whether a worker of another process has settled a payment."""
 IDLE_SECONDS: Final = 0.5
 """From one look for due payments to the next, while there are none."""
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _log = logging.getLogger("faregate.service")
 AttemptObserver = Callable[[str], None]
-"""Hears of each attempt to settle: succeeded, failed or postponed."""
+"""Called with each attempt to settle when it has succeeded, failed or been postponed."""
 RoundObserver = Callable[[], None]
-"""Hears of each round of a loop, also of one that failed."""
+"""Called after each round of a loop, also after one that failed."""
 
 
 def run_observed(settlement: SettleFunction, deps: Dependencies, observe: AttemptObserver) -> Transaction:

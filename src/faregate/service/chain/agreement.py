@@ -1,8 +1,8 @@
 """Whether the nodes of a chain agree that a payment settled. One alone is enough only if no other answers.
 
-A node that lacks the block yet is asked again for some seconds: nodes are a block or two apart. One that
-does not answer, or whose latest block is old, has no say: otherwise a node that stands still would keep every
-payment open.
+A node that does not have the block yet is asked again for some seconds: nodes are a block or two apart. A
+node has no say if it does not answer, or if its latest block is old: otherwise one node that stands still
+would keep every payment open.
 """
 
 import logging
@@ -22,7 +22,7 @@ from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
 
 CONFIRM_SECONDS: Final = 4.0
-"""For so long the other nodes are asked, and waited for if they are behind."""
+"""How long the other nodes are asked. Nodes that are behind are waited for within this time."""
 _POLL_SECONDS: Final = 0.5
 STALE_SECONDS: Final = 60
 """A node whose latest block is older stands still. Blocks of Base come every two seconds."""
@@ -41,7 +41,7 @@ class Word(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Asks the other nodes about a settlement that one has proven. `open_node` raises `RpcError`."""
+    """Asks the other nodes about a settlement that one node has proven. `open_node` raises `RpcError`."""
 
     judge: Judge
     open_node: Callable[[RpcNode], ChainNode]

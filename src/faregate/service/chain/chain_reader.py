@@ -1,7 +1,7 @@
 """Read what a chain proves about a payment: it decides every payment that may have been sent.
 
-Only a proof ends a payment. Whatever a node does not prove, or if it contradicts itself or another node, the
-payment stays pending.
+Only a proof ends a payment. The payment stays pending if no node proves how it ended, or if a node
+contradicts itself or another node.
 """
 
 import logging
@@ -39,7 +39,7 @@ LOOK_SECONDS: Final = 10.0
 VERIFY_SECONDS: Final = 6.0
 """What verifying a payment may take. Sellers wait 10 seconds for an answer to access."""
 HEAD_SECONDS: Final = 2.0
-"""For how long a latest block is the first one in which a new payment can be: no longer than Base has one."""
+"""How long `find_first_block` returns the same block: as long as a block of Base takes."""
 MOST_LOOKED_UP: Final = 32
 """Reservations that one access asks the chain for, at most: each is a call."""
 T = TypeVar("T")
@@ -81,9 +81,9 @@ class ChainReader:
         return self.ask(lambda node: node.get_head()).number
 
     def find_first_block(self) -> int:
-        """Return a block before which no payment is that is not on the chain by now.
+        """Return a block that comes before any payment that is not on the chain yet.
 
-        Any earlier block is one, too: so not each payment asks for the latest.
+        An earlier block is right as well. So the latest block is not asked for with every payment.
         """
         asked_at, number = self._known_head
         now = monotonic()
@@ -122,10 +122,10 @@ class ChainReader:
         """Return what the payer has for this payment beside `committed`, in atomic units.
 
         That is its balance, with what the chain has taken for `reservations`. The books learn of a transfer
-        some time after its block. Until then its amount is reserved, and not in the balance any more: counted
-        twice, it would refuse a payer who has enough. So where the balance alone is short, the latest block
-        is asked which authorizations were used. One that was cancelled counts like one that was used: it is
-        reserved, too, until the books learn of that.
+        some time after its block. Until then its amount is reserved, and has already left the balance:
+        counted twice, it would refuse a payer who has enough. So where the balance alone is short, the latest
+        block is asked which authorizations were used. One that was cancelled counts like one that was used:
+        it is reserved, too, until the books learn of that.
         """
         token, payer = terms.token, payment.payer
         funds = self.get_balance(token, payer)
@@ -178,10 +178,10 @@ class ChainReader:
     # A payment
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
-        """Return what the chain proves, as `service.payments.Payments.look`.
+        """Return what the chain proves, as `rules.payments.Payments.look`.
 
-        A settlement that one node proves is believed once another one proves it, or none of the others has a
-        say (`agreement.py`). A payment is refused only if no node that answers says otherwise. Takes
+        A settlement that one node proves is believed if another node proves it, or if no other node has a say
+        (`agreement.py`). A payment is refused only if no node that answers contradicts it. Takes
         `look_seconds` at most, and for a settlement `CONFIRM_SECONDS` more.
         """
         query = SettlementQuery(payment, terms.token, attempt)

@@ -1,8 +1,8 @@
-"""What the nodes of a chain show of it, as of a block that each of them has.
+"""What several nodes show of their chain, as of a block that each of them has.
 
-What is read here is compared with the books, recorded, or called safe. So one node alone does not decide it
-where several are set, as with settlements (`agreement.py`). A node that does not answer has no say, nor one
-that stands still.
+These answers are compared with the books, are recorded, or say which blocks are safe. So where several nodes
+are set, one node alone does not decide, as with settlements (`agreement.py`). A node that does not answer, or
+that stands still, has no say.
 """
 
 import logging
@@ -25,7 +25,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class NodesDisagree(PaymentsUnavailable):
-    """No answer is that of more than half of the nodes."""
+    """No answer was given by more than half of the nodes."""
 
 
 @dataclass(frozen=True, slots=True)

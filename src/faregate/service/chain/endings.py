@@ -2,10 +2,10 @@
 
 EIP-3009: the token logs the end of each authorization, so that log is looked for. Permit2 logs nothing: it
 sets a bit for each nonce that was used or cancelled. So the block that set the bit is looked for, and in it
-the transaction that named the nonce. A transfer alone proves nothing: a payer may send a seller the same
-amount twice in a block, or sign a nonce once more, with itself as the facilitator and for less. That no
-transaction of the block named it proves that this payment did not use it: a facilitator without code can only
-call the proxy itself.
+the transaction that named the nonce. A transfer alone proves nothing: in one block a payer may
+send a seller the same amount twice, or use the nonce for a smaller payment with the payer as the facilitator.
+If no transaction of the block names the nonce, this payment did not use it: a facilitator without code can
+only call the proxy in a transaction of its own.
 """
 
 import logging
@@ -29,7 +29,7 @@ from faregate.x402.tokens import Token
 
 
 class ContradictoryNode(Exception):
-    """What a node says cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
+    """The answers of a node cannot all be true: it lags, its chain was reorganised meanwhile, or it lies."""
 
 
 def read_ending(node: ChainNode, token: Token, payment: SignedPayment, receipt: Receipt) -> Ending:
@@ -44,7 +44,7 @@ def read_ending(node: ChainNode, token: Token, payment: SignedPayment, receipt: 
 def find_ending(
     node: ChainNode, token: Token, payment: SignedPayment, blocks: range, receipts: Mapping[str, Receipt]
 ) -> Ending:
-    """Find how an authorization ended that did by the last of these blocks.
+    """Find how an authorization ended; it has ended by the last of these blocks.
 
     `known` are receipts that were read already, by the hash of their transaction.
     """
@@ -66,7 +66,8 @@ def _find_permit_ending(node: ChainNode, token: Token, payment: SignedPayment, b
             if call is not None and _names(call, payment):
                 return _read_permit_ending(token, payment, _get_receipt(node, transaction_hash), call)
         raise ContradictoryNode("the authorization was used or cancelled, but no transaction tells how")
-    # All of the block, and not its logs: a node that has lost those would seem to say that nothing was paid.
+    # All transactions of the block, not its logs: a node that lost logs would seem to say that nothing was
+    # paid.
     for transaction in block.transactions:
         call = read_permit_call(transaction)
         if call is not None and _names(call, payment):
@@ -111,7 +112,7 @@ def _scan_received(node: ChainNode, token: Token, payment: SignedPayment, blocks
         try:
             received = node.get_logs(build_received_filter(token, payment, places))
         except RpcError as error:
-            # An answer of the node: the range is too wide for it. One block cannot be.
+            # The node says that the range is too wide. A range of one block cannot be too wide.
             if error.code is None or width == 1:
                 raise
             width //= 2

@@ -101,7 +101,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What became of an authorization in a block. `amount` is what the seller got of a part of it."""
+    """What became of an authorization in a block. `amount` is what moved, if it was a part."""
 
     effect: Effect
     block: int

@@ -31,7 +31,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SettlementQuery:
-    """What became of this payment?"""
+    """The question what became of a payment, with what is known of its transfers."""
 
     payment: SignedPayment = field(repr=False)
     token: Token
@@ -57,7 +57,7 @@ class SettlementQuery:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a node proves. A node that has `block` can see a settlement, too."""
+    """What a node proves. Another node can confirm a settlement if it has `block`."""
 
     result: SettlementResult
     block: int = 0
@@ -93,11 +93,13 @@ class Judge:
         if ending.block < query.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
         effect = ending.effect
-        # A payment needs so many blocks; a cancellation goes with any block that can still be replaced.
+        # A payment needs `confirmations` blocks. A cancellation needs a safe block: another could be
+        # replaced.
         head = _get_head(node, query)
         is_paid = effect is Effect.PAID
         last = head.number - self.confirmations + 1 if is_paid else _get_safe(node, query).number
-        # Read after the head: a reorganisation between the two would make a block that is gone look deep.
+        # Read after the head: else a reorganisation between the two would make a replaced block look
+        # confirmed.
         block = node.get_block(ending.block)
         if block is None or block.hash != ending.block_hash or block.number > head.number:
             raise ContradictoryNode("the block of the transaction is not in the chain")
@@ -111,7 +113,7 @@ class Judge:
         return Verdict(PaymentRefused(_REASONS[effect]))
 
     def _judge_unused(self, node: ChainNode, query: SettlementQuery) -> SettlementResult:
-        """Judge a payment whose authorization was not used: it is over only once its time is."""
+        """Judge a payment whose authorization was not used: it fails only when its time is over."""
         payment = query.payment
         if self.clock().timestamp() < payment.valid_before:
             return query.pending

@@ -1,8 +1,8 @@
 """Which succeeded payments are in safe blocks, and which the chain has lost again.
 
-A payment is read again until its block is safe. Each account has a moment: what succeeded before it was
-checked. A payment that came loose has a row of its own, until it has settled in a safe block after all, or
-never will.
+A payment is read again until its block is safe. The row of an account has one moment: every payment that
+succeeded before it was checked. A payment that the chain has lost is called loose. It has a row of its own,
+which ends when the payment has settled in a safe block, or when it is certain that it never will.
 """
 
 from collections.abc import Iterable, Sequence
@@ -136,17 +136,18 @@ def list_unchecked_payments(database: Database, unchecked: Unchecked, most: int)
 
 
 def record_checked(database: Database, account: int, until: int) -> None:
-    """Note that each payment that succeeded before `until` was checked. The moment never goes back."""
+    """Record that every payment that succeeded before `until` was checked. The moment never goes back."""
     with database.write_statement() as connection:
         connection.execute(_ADVANCE.get(connection), {"account": account, "until": until})
 
 
 def record_loose(
-    database: Database, payment: PaymentRow, now: int, *, ended: bool = False, found: str | None = None
+    database: Database, payment: PaymentRow, now: int, *, ended: bool = False, settled_by: str | None = None
 ) -> bool:
-    """Note that the chain has lost a payment; False if that is known.
+    """Record that the chain has lost a payment; False if that was recorded before.
 
-    One that has `ended` settled by the transaction `found` after all, or never will.
+    With `ended`, no more attempts follow: another transaction settled the payment (`settled_by`), or none
+    will.
     """
     row = {
         "account": payment.account,
@@ -154,7 +155,7 @@ def record_loose(
         "noticed_at": now,
         "next_attempt_at": None if ended else now,
         "ended_at": now if ended else None,
-        "transaction_hash": found,
+        "transaction_hash": settled_by,
     }
     with database.write_statement() as connection:
         return connection.execute(_NOTICE.get(connection), row).first() is not None

@@ -43,11 +43,11 @@ _TRANSFER: Final = (
     "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
 )
 _CHECKED_FOR: Final = timedelta(seconds=10)
-"""For so long the gas account counts as able to pay: each verification would ask twice more."""
+"""How long the gas account counts as able to pay: asking costs each verification two calls more."""
 
 
 class DirectPayments:
-    """Verify by the chain, settle with `account`; `chain` is the judge. A `Payments` backend of one chain."""
+    """Verifies with `chain`, settles with `account`, and believes `chain` only. A `Payments` of one chain."""
 
     def __init__(self, account: GasAccount, chain: ChainReader) -> None:
         self.account: Final = account
@@ -118,7 +118,7 @@ class DirectPayments:
             raise PaymentsUnavailable(str(error)) from error
 
     def send(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSent:
-        """Send what was signed. No answer to it is believed."""
+        """Send what was signed. The answers of nodes to it prove nothing."""
         signed = attempt.signed
         if signed is None:
             return PaymentSent(None, "nothing was signed")

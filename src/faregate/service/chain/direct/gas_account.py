@@ -38,13 +38,13 @@ from faregate.service.chain.safe_text import clean_text
 
 DEFAULT_POLICY: Final = GasPolicy()
 _SEND_SECONDS: Final = 10.0
-"""All nodes together have so long to take a transaction."""
+"""How long all nodes together have to take a transaction."""
 _EMPTY_GAS: Final = 21_000
-"""What a transaction without data takes."""
+"""The units of gas of a transaction without data."""
 _TRANSFER_BYTES: Final = 450
-"""A transfer has about 400 bytes. They are what the layer below is paid for."""
+"""A transfer has about 400 bytes. The layer below (L1) is paid by the byte."""
 _ENVELOPE_BYTES: Final = 130
-"""What a transaction has beside its data."""
+"""The bytes of a transaction beside its data."""
 T = TypeVar("T")
 
 
@@ -90,7 +90,7 @@ class TransferConditions:
 
 
 class GasAccount:
-    """The account of `signer` on `chain`. What asks it raises `PaymentsUnavailable`."""
+    """The account of `signer` on `chain`. Methods that ask the chain raise `PaymentsUnavailable`."""
 
     def __init__(
         self, chain: ChainReader, signer: Signer, clock: Clock, policy: GasPolicy = DEFAULT_POLICY
@@ -199,7 +199,7 @@ class GasAccount:
         is_reached = False
         with limit_time(_SEND_SECONDS):
             for node, rests in take_turns(self._chain.client.nodes, monotonic()):
-                # Where another was reached, one that rests is not waited for.
+                # A node that is not asked now, after errors, is waited for only if no other node was reached.
                 if not (rests and is_reached):
                     answers.append(_send_to(node, raw))
                     is_reached = is_reached or not node.is_resting()
