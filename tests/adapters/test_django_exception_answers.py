@@ -151,6 +151,41 @@ async def areturning(_request: HttpRequest, status: int) -> HttpResponse:
     return HttpResponse("No.", status=status)
 
 
+def refuse(view: Any) -> Any:
+    @wraps(view)
+    def answer(request: HttpRequest) -> HttpResponse:
+        response: HttpResponse = view(request)
+        response.status_code = 403
+        return response
+
+    return answer
+
+
+class RestRefused(rest_framework.views.APIView):
+    authentication_classes = ()
+
+    @method_decorator(SOLD)
+    def get(self, request: Any) -> Any:
+        return rest_framework.response.Response("result")
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response.status_code = 403
+        return super().finalize_response(request, response, *args, **kwargs)
+
+
+class Refusal(rest_framework.renderers.JSONRenderer):
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> Any:
+        renderer_context["response"].status_code = 403
+        return super().render(data, accepted_media_type, renderer_context)
+
+
+class RestRefusedBelow(RestReturning):
+    renderer_classes = (Refusal,)
+
+    def get(self, request: Any) -> Any:
+        return rest_framework.response.Response("result")
+
+
 def make_api() -> NinjaAPI:
     api = NinjaAPI(urls_namespace=f"api-{time.monotonic_ns()}", docs_url=None, openapi_url=None)
 
@@ -239,3 +274,20 @@ def test_an_error_in_an_envelope_is_failed_work(colour: str) -> None:
             assert [site.buy(f"/{name}/{status}").status_code for status in (404, 422, 500)] == [500] * 3
         assert site.buy("/billed/404").status_code == 200
         assert sorted(site.statuses) == ["failed"] * 12 + ["succeeded"] * 6
+
+
+@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
+def test_an_error_that_is_made_of_a_result_does_not_carry_it(colour: str) -> None:
+    def result(_request: HttpRequest) -> HttpResponse:
+        return HttpResponse("result")
+
+    def own(_request: HttpRequest) -> HttpResponse:
+        return HttpResponse("No.", status=403)
+
+    views = [path("plain", refuse(SOLD(result))), path("rest", RestRefused.as_view())]
+    views += [path("prefix/rest", RestRefusedBelow.as_view()), path("own", SOLD(own))]
+    with served(colour, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
+        answers = [site.buy(place) for place in ("/plain", "/rest", "/prefix/rest", "/own")]
+        assert [answer.status_code for answer in answers] == [403] * 4
+        assert [answer.text for answer in answers] == ["", "", "", "No."]
+        assert site.statuses == ["failed"] * 4

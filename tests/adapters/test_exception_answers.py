@@ -340,6 +340,35 @@ def test_an_error_in_an_envelope_is_failed_work(way: str, place: str) -> None:
     assert buy(site, paywall) == (500, ["failed"])
 
 
+class Refusal(BaseHTTPMiddleware):
+    """Answers with an error, whatever the body."""
+
+    async def dispatch(self, request: Request, call_next: Any) -> Response:
+        answer: Response = await call_next(request)
+        answer.status_code = 403
+        return answer
+
+
+@pytest.mark.parametrize("adapter", ["fastapi", "starlette"])
+def test_an_error_that_is_made_of_a_result_does_not_carry_it(adapter: str) -> None:
+    paywall = make_paywall()
+    app: Any
+    if adapter == "fastapi":
+        app = FastAPI(openapi_url=None)
+        app.get("/sold", dependencies=[price()])(lambda: "result")
+        app.add_middleware(Refusal)
+        app.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    else:
+        sold = faregate.starlette.paid("daily_report")(lambda _request: JSONResponse("result"))
+        front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)
+        app = Starlette(routes=[Route("/sold", sold)], middleware=[front, Middleware(Refusal)])
+    client = TestClient(app)
+    proof = Wallet().pay(client.get("/sold").headers["payment-required"])
+    answer = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+    assert (answer.status_code, answer.content) == (403, b"")
+    assert list_statuses(paywall) == ["failed"]
+
+
 @pytest.mark.parametrize("status", [200, 404])
 def test_what_the_offer_bills_is_sold_in_an_envelope(status: int) -> None:
     paywall = make_paywall()

@@ -1,5 +1,6 @@
 """What an error handler of Flask answers in place of a paid view is no result: its payer is not charged."""
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -15,9 +16,15 @@ from tests.attacks.site import make_paywall
 
 
 def buy_from_flask(
-    view: Callable[[], Any], set_up: Callable[[flask.Flask], Any] = lambda app: None, **options: Any
+    view: Callable[[], Any],
+    set_up: Callable[[flask.Flask], Any] = lambda app: None,
+    bodies: list[bytes] | None = None,
+    **options: Any,
 ) -> tuple[int, list[str]]:
-    """Sold by `paid`; with `all=True` by `paid_all`, with `prefix=True` by its prefix."""
+    """Sold by `paid`; with `all=True` by `paid_all`, with `prefix=True` by its prefix.
+
+    The body of the answer is added to `bodies`.
+    """
     paywall, front, app = make_paywall(), Faregate(), flask.Flask(__name__)
     is_all, is_prefix = options.pop("all", False), options.pop("prefix", False)
     if is_prefix:
@@ -39,6 +46,8 @@ def buy_from_flask(
     assert unpaid.status_code == 402
     proof = Wallet().pay(unpaid.headers["payment-required"])
     answer = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+    if bodies is not None:
+        bodies.append(answer.data)
     return answer.status_code, list_statuses(paywall)
 
 
@@ -82,7 +91,7 @@ FLASK: dict[str, tuple[Callable[[], Any], Callable[[flask.Flask], Any]]] = {
 )
 def test_an_exception_that_flask_answers_is_failed_work(case: str, where: str) -> None:
     view, set_up = FLASK[case]
-    options = {} if where == "view" else {where: True}
+    options: dict[str, Any] = {} if where == "view" else {where: True}
     assert buy_from_flask(view, set_up, **options) == (500, ["failed"])
 
 
@@ -125,7 +134,7 @@ ERRORS: dict[str, Callable[[], Any]] = {
     ids=["after the view", "around the app"],
 )
 def test_an_error_in_an_envelope_is_failed_work(set_up: Any, error: str, where: str) -> None:
-    options = {} if where == "view" else {where: True}
+    options: dict[str, Any] = {} if where == "view" else {where: True}
     assert buy_from_flask(ERRORS[error], set_up, **options) == (500, ["failed"])
 
 
@@ -150,3 +159,63 @@ def test_an_error_that_a_decorator_above_the_price_answers_is_failed_work(error:
         app.add_url_rule = add_enveloped  # type: ignore[assignment]
 
     assert buy_from_flask(ERRORS[error], answer_all) == (500, ["failed"])
+
+
+def refuse_after(app: flask.Flask) -> None:
+    @app.after_request
+    def refuse(response: flask.Response) -> flask.Response:
+        response.status_code = 403
+        return response
+
+
+def refuse_around(app: flask.Flask) -> None:
+    front = app.extensions["faregate"]
+    inner = front.app
+
+    def run(environ: Any, start_response: Any) -> Any:
+        return inner(environ, lambda _status, headers, *error: start_response("403 No", headers, *error))
+
+    front.app = run
+
+
+def quote_late(app: flask.Flask) -> None:
+    app.register_error_handler(500, lambda error: (str(error.original_exception), 500))
+
+    @app.after_request
+    def quote(response: flask.Response) -> flask.Response:
+        if response.status_code == 200:
+            raise ValueError(response.get_data(as_text=True))
+        return response
+
+
+@pytest.mark.parametrize("where", ["view", "all", "prefix"])
+@pytest.mark.parametrize(("set_up", "status"), [(refuse_after, 403), (refuse_around, 403), (quote_late, 500)])
+def test_an_error_that_is_made_of_a_result_does_not_carry_it(
+    set_up: Any, status: int, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {} if where == "view" else {where: True}
+    bodies: list[bytes] = []
+    with caplog.at_level(logging.WARNING, "faregate"):
+        assert buy_from_flask(lambda: "result", set_up, bodies=bodies, **options) == (status, ["failed"])
+    assert bodies == [b""]
+    assert f"answered with a result, and something behind it made an error {status} of that" in caplog.text
+
+
+def test_an_error_that_a_decorator_above_the_price_makes_of_a_result_does_not_carry_it() -> None:
+    def refuse(app: flask.Flask) -> None:
+        add = app.add_url_rule
+
+        def add_refused(rule: str, endpoint: str, view: Any) -> None:
+            add(rule, endpoint, wraps(view)(lambda: (view(), 403)))
+
+        app.add_url_rule = add_refused  # type: ignore[assignment]
+
+    bodies: list[bytes] = []
+    assert buy_from_flask(lambda: "result", refuse, bodies=bodies) == (403, ["failed"])
+    assert bodies == [b""]
+
+
+def test_the_error_of_a_view_leaves_with_its_body() -> None:
+    bodies: list[bytes] = []
+    assert buy_from_flask(lambda: ("No.", 403), bodies=bodies) == (403, ["failed"])
+    assert bodies == [b"No."]

@@ -42,6 +42,13 @@ def test_an_answer_to_a_condition_is_made_anew(status: int) -> None:
     assert answer == Response(status, (NO_STORE,))
 
 
+@pytest.mark.parametrize("status", [400, 403, 404, 500, 599])
+def test_an_error_that_is_made_of_a_result_is_made_anew(status: int) -> None:
+    response = Response(status, (("X-Result", "secret"),), b"secret")
+    answer = build_unpaid(response, paid_request("/sold", None), was_result=True)
+    assert answer == Response(status, (NO_STORE,))
+
+
 @pytest.mark.parametrize(
     ("url", "location", "target"),
     [

@@ -138,6 +138,8 @@ class Checkout:
     """For how many seconds the adapter can wait for a payment to settle."""
     answerer = Answerer.HANDLER
     """Who made the response that is buffered."""
+    has_answered_result = False
+    """Whether the handler has answered with what may be a result; something may make an error of it."""
     is_prefix_called = False
     """Whether a handler below the sold prefix was called with this payment."""
     called_handler: bool | None = None
@@ -605,9 +607,12 @@ class Checkout:
     def note_status(self, status: int) -> None:
         """Note with which status a route answered: what is made of an error behind it is not a result.
 
-        Below a prefix something else may answer in place of a route that was not found.
+        An error that is made of a result may carry it. Below a prefix something else may answer in place of a
+        route that was not found.
         """
         billed = self._offer is not None and status in (self._offer.billable or ())
+        if status < 400 or billed:
+            self.has_answered_result = True
         if status >= 400 and not billed and (self.path_match.offer is None or self.is_prefix_called):
             self.note_cut()
 
@@ -657,7 +662,7 @@ class Checkout:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
         has_raised = self.answerer is not Answerer.HANDLER
-        return HandlerResult(buffer.build(), values, duration, has_raised)
+        return HandlerResult(buffer.build(), values, duration, has_raised, self.has_answered_result)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):

@@ -593,6 +593,12 @@ def _run_and_settle(
         yield from report_failure(backend, payment, "handler_error")
         raise
     if isinstance(outcome, Response):
+        if result.was_result and is_error(outcome.status):
+            yield backend.log_warning(
+                f"{_describe_handler(request)} answered with a result, and something behind it made an error "
+                f"{outcome.status} of that: only the status leaves",
+                payment.transaction_id,
+            )
         yield from report_failure(backend, payment, f"status_{outcome.status}")
         return outcome
     settlement = yield from report_success(backend, payment, outcome, request)
@@ -684,7 +690,7 @@ def _decide_outcome(
     if status in request.billable and not is_answer and not is_router_s:
         _check_length(result.response, request.http.method)
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
-    unpaid = build_unpaid(result.response, request)
+    unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
     if is_answer:

@@ -378,13 +378,15 @@ class PaidRequest:
 class HandlerResult:
     """The handler's whole response, the values it reported, and how long it took.
 
-    `has_raised`: the handler raised, and this is what something else answered to that.
+    `has_raised`: the handler raised, and this is what something else answered to that. `was_result`: the
+    handler had answered with a result before, of which this may be made.
     """
 
     response: Response
     values: Mapping[str, object]
     duration_ms: int = 0
     has_raised: bool = False
+    was_result: bool = False
 
 
 @frozen

@@ -4,7 +4,8 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 
 1. A status that the offer bills is the result. It leaves with a proven payment (`core.flow`).
 2. An error (4xx, 5xx) that is not billed is shown, without cookies. A 412 and a 416 answer conditions on the
-   result and may contain it (Werkzeug keeps the body), so the paywall makes them anew.
+   result and may contain it (Werkzeug keeps the body), so the paywall makes them anew. So it does if the
+   handler answered with a result, and a decorator or middleware made an error of that: it may keep the body.
 3. Any other response, such as a 206, a 304 or a redirect that is not billed, is withheld. The payer is not
    charged and gets an error of ours; the log says how to sell it.
 4. Below a sold prefix a router may redirect to the path with or without its trailing slash. The paywall makes
@@ -88,12 +89,15 @@ def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
     )
 
 
-def build_unpaid(response: Response, request: PaidRequest) -> Response | None:
-    """Build what may leave of a handler's response that is not billed; None if nothing may."""
+def build_unpaid(response: Response, request: PaidRequest, *, was_result: bool = False) -> Response | None:
+    """Build what may leave of a handler's response that is not billed; None if nothing may.
+
+    `was_result`: the response may be made of a result.
+    """
+    if response.status in _CONDITIONAL or (was_result and is_error(response.status)):
+        return Response(response.status, (responses.NO_STORE,))
     if is_error(response.status):
         return responses.build_unsold(response)
-    if response.status in _CONDITIONAL:
-        return Response(response.status, (responses.NO_STORE,))
     target = find_slash_redirect(response, request)
     return None if target is None else responses.build_redirect(response.status, target)
 
