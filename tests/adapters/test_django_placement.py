@@ -286,6 +286,32 @@ def test_a_view_that_is_sold_is_given_away_on_no_other_route(
             assert is_refused(here, "is sold on one route and free on another", caplog.text)
 
 
+@pytest.mark.parametrize("rule", ["OFFERS", "REFUSE"])
+def test_a_view_that_is_sold_on_one_route_may_be_sold_or_refused_by_the_path_of_another(rule: str) -> None:
+    function = fresh()
+    prefixes = {"/files": "daily_report"} if rule == "OFFERS" else ["/files"]
+    routes = (path("sold", SOLD(function)), path("files/<str:name>", function))
+    with site(*routes, FAREGATE={rule: prefixes}) as here:
+        assert is_sold(here)
+        if rule == "OFFERS":
+            assert is_sold(here, "/files/x")
+        else:
+            assert here.ask("/files/x").status_code == 403
+        assert run_command("faregate_routes")[0]
+
+
+def test_a_view_that_is_sold_by_one_path_of_a_route_is_given_away_by_no_other_path(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    function = fresh()
+    routes = (path("sold", SOLD(function)), path("<str:folder>/x", function))
+    with site(*routes, FAREGATE={"OFFERS": {"/files": "daily_report"}}) as here:
+        assert is_sold(here, "/files/x")
+        assert CONTENT not in here.ask("/free/x").content
+        assert "is sold on one route and free on another" in caplog.text
+        assert not run_command("faregate_routes")[0]
+
+
 @pytest.mark.parametrize("kind", [View, APIView])
 def test_a_class_that_is_sold_is_given_away_on_no_other_route(
     kind: Any, caplog: pytest.LogCaptureFixture

@@ -283,11 +283,13 @@ def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool
         checkout.called_handler = True
     watch_operations(view)
     resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
-    given_away = find_given_away(resolver).get(id(view))
+    is_protected = checkout is not None and checkout.path_match.protected
+    rules = conf.get_config().path_rules
+    given_away = None if is_protected else find_given_away(resolver, rules).get(id(view))
     own = (*placement.mistakes, *((given_away,) if given_away else ()))
     is_path_sold = checkout is not None and checkout.path_match.offer is not None
     cached = list_cache_mistakes(view, outside, is_path_sold=is_path_sold)
-    reached = list_prefix_mistakes(resolver, conf.get_config().path_rules)
+    reached = list_prefix_mistakes(resolver, rules)
     for mistake in (*own, *list_shadow_mistakes(resolver), *reached, *cached):
         note_answer(request)
         raise ConfigurationError(mistake)

@@ -101,12 +101,12 @@ def list_async_mistakes(resolver: URLResolver) -> Iterator[str]:
             )
 
 
-def find_given_away(resolver: URLResolver) -> dict[int, str]:
-    """The routed views that are sold on another route, by `id`, with the mistake. Looked for once."""
-    mistakes = _given_away.get(resolver)
-    if mistakes is None:
-        mistakes = _given_away[resolver] = dict(_find_given_away(resolver))
-    return mistakes
+def find_given_away(resolver: URLResolver, rules: PathRules) -> dict[int, str]:
+    """The free views that are sold on another route, by `id`, with the mistake. Looked for once."""
+    cached = _given_away.get(resolver)
+    if cached is None or cached[0] is not rules:
+        cached = _given_away[resolver] = (rules, dict(_find_given_away(resolver, rules)))
+    return cached[1]
 
 
 def list_shadow_mistakes(resolver: URLResolver) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def name_view(view: Any) -> str:
 
 
 # The ids of views are safe: the resolver holds its views, and the entry ends with the resolver.
-_given_away: "WeakKeyDictionary[URLResolver, dict[int, str]]" = WeakKeyDictionary()
+_given_away: "WeakKeyDictionary[URLResolver, tuple[PathRules, dict[int, str]]]" = WeakKeyDictionary()
 
 _shadowed: "WeakKeyDictionary[URLResolver, tuple[str, ...]]" = WeakKeyDictionary()
 
@@ -207,7 +207,7 @@ def _is_atomic_above(decorator: Any, using: str) -> bool:
     return bool(find_offers(closure.get("func")))
 
 
-def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
+def _find_given_away(resolver: URLResolver, rules: PathRules) -> Iterator[tuple[int, str]]:
     """By identity and by the arguments of the route: one function may serve two folders, and sell one."""
     patterns = list(walk_patterns(resolver))
     sold = {
@@ -217,7 +217,9 @@ def _find_given_away(resolver: URLResolver) -> Iterator[tuple[int, str]]:
         if is_price(layer)
         for inner in walk(getattr(layer, "__wrapped__", None))
     }
-    for pattern in patterns:
+    for pattern, paths in list_sample_paths(resolver):
+        if paths and _are_protected(paths, rules):
+            continue  # sold or refused by its path
         arguments = _freeze(pattern.default_args)
         if any((_identify(function), arguments) in sold for function in walk_chain(pattern.callback)):
             if list_shared_offers(pattern.callback):

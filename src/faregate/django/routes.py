@@ -28,7 +28,7 @@ def list_routes() -> RouteTable:
     """List every route of the project as paid, free or refused. Raises `ConfigurationError`."""
     made = get_config()
     resolver = get_resolver()
-    rows = list(_walk(resolver, "/", find_given_away(resolver)))
+    rows = list(_walk(resolver, "/", find_given_away(resolver, made.path_rules)))
     two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
     stack = (f"{mistake.message} {mistake.hint}" for mistake in list_stack_mistakes(made.path_rules))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
@@ -76,13 +76,13 @@ def _two_offers(row: RouteInfo) -> str:
 
 def list_route_mistakes() -> Iterator[str]:
     """Describe what is wrong with the prices of the routed views."""
-    resolver = get_resolver()
-    yield from find_given_away(resolver).values()
+    resolver, rules = get_resolver(), get_config().path_rules
+    yield from find_given_away(resolver, rules).values()
     yield from list_shadow_mistakes(resolver)
-    yield from list_prefix_mistakes(resolver, get_config().path_rules)
+    yield from list_prefix_mistakes(resolver, rules)
     for pattern in walk_patterns(resolver):
         yield from _list_mistakes(pattern.callback)
-    yield from list_prefix_cache_mistakes(resolver, get_config().path_rules)
+    yield from list_prefix_cache_mistakes(resolver, rules)
 
 
 def _list_mistakes(view: Any) -> Iterator[str]:
