@@ -235,6 +235,46 @@ def test_nor_does_it_compressed(place: str, layers: tuple[Layer | None, Layer | 
     take(seller, content, headers={"Accept-Encoding": "gzip"})
 
 
+def compress_once(app: flask.Flask, key: Key) -> None:
+    """Keep what was compressed, as Flask-Compress does, in a function after the request."""
+    kept: dict[str, bytes] = {}
+
+    @app.after_request
+    def zip_body(response: Any) -> Any:
+        if response.status_code == 200:
+            name = key("", flask.request.path)
+            response.set_data(kept.setdefault(name, gzip.compress(response.get_data())))
+            response.headers["Content-Encoding"] = "gzip"
+        return response
+
+
+@pytest.mark.parametrize("key", ["path", "folded path", "nothing"])
+def test_nor_in_place_of_what_a_free_view_answers(key: str) -> None:
+    content, app = Content(), flask.Flask("seller")
+    compress_once(app, KEYS[key])
+    seller = Seller(app)
+    app.add_url_rule("/free", "free", lambda: "a page that is free for all")
+    app.add_url_rule("/sold", "form", lambda: "a form that is free for all")
+    sold = paywall.paid("daily_report")(lambda: content.mark("body"))
+    app.add_url_rule("/sold", "sold", sold, methods=["POST"])
+    bought = seller.buy("/sold", method="POST")
+    assert content.mark("body").encode() in gzip.decompress(bought.data)
+    take(seller, content)
+
+
+def test_a_free_view_may_give_what_another_one_sells_compressed() -> None:
+    app = flask.Flask("seller")
+    compress(app)
+    seller = Seller(app)
+    seller.sells(lambda: WELL.decode(), "/sold")
+    app.add_url_rule("/members", "members", lambda: WELL.decode())
+    app.add_url_rule("/free", "free", lambda: "a page that is free for all")
+    assert seller.buy("/sold").data == WELL
+    for _ in range(2):
+        asked = [seller.ask(path, headers={"Accept-Encoding": "gzip"}) for path in ("/members", "/free")]
+        assert [gzip.decompress(answer.data) for answer in asked] == [WELL, b"a page that is free for all"]
+
+
 # What is no copy
 
 

@@ -214,6 +214,7 @@ MUTANTS = (
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and is_marked(headers):", "if False:", COPIES),
     Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(asked[\"path\"]):", "for path in ():", COPIES),
     Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
+    Mutant("copies-leave-by-free-views", CHECKOUT, "if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):", "if False:", BODY_COPIES),
     Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if held.is_copy():", "if False:", COPIED_BODIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),

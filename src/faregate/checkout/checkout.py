@@ -525,6 +525,14 @@ class Checkout:
                 self.withhold(COPIED)
             RESULTS.add_own(whole)
 
+    def check_replaced(self, own: bytes, body: bytes) -> None:
+        """Withhold the body of a result that a cache put in place of what a free handler answered.
+
+        Raises `ConfigurationError`.
+        """
+        if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):
+            self.withhold(COPIED)
+
     def check_chunk(self, chunk: bytes) -> None:
         """Check a body that is sent in chunks, before each chunk: the last chunk of a copy is withheld."""
         if self.called_handler is not False or RESULTS.longest == 0:

@@ -209,6 +209,12 @@ def mark_results(app: Flask) -> None:
                 RESULTS.add(checkout.recorded)
             elif checkout.state is State.NEW:
                 checkout.check_body(response.iter_encoded())
+                if RESULTS.longest:
+                    own = response.get_data()
+                    processed = process(*arguments)
+                    if processed.is_sequence:
+                        checkout.check_replaced(own, processed.get_data())
+                    return processed
         return process(*arguments)
 
     cast(Any, app).process_response = process_marked
