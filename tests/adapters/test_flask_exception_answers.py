@@ -63,6 +63,16 @@ def answer_late(app: flask.Flask) -> None:
         raise Stranger if response.status_code == 200 and response.data == b"result" else StopAsyncIteration
 
 
+def answer_itself(app: flask.Flask) -> None:
+    """Answer exceptions as the APIs of Flask-RESTful and Flask-RESTX do, added after the paywall."""
+    answer = app.handle_user_exception
+
+    def answer_strangers(error: Exception) -> Any:
+        return app.make_response(("Sorry.", 200)) if isinstance(error, Stranger) else answer(error)
+
+    app.handle_user_exception = answer_strangers  # type: ignore[assignment,method-assign]
+
+
 FLASK: dict[str, tuple[Callable[[], Any], Callable[[flask.Flask], Any]]] = {
     "a login": (fail, lambda app: app.register_error_handler(Stranger, lambda _: flask.redirect(LOGIN))),
     "abort with a redirect": (lambda: flask.abort(flask.redirect(LOGIN)), lambda app: None),
@@ -72,6 +82,7 @@ FLASK: dict[str, tuple[Callable[[], Any], Callable[[flask.Flask], Any]]] = {
     ),
     "any error": (fail, lambda app: app.register_error_handler(Exception, lambda _: "Sorry.")),
     "any error, late": (fail, lambda app: app.register_error_handler(500, lambda _: "Sorry.")),
+    "an extension": (fail, answer_itself),
     "after the view": (lambda: "result", answer_late),
     "before the view": (
         lambda: "result",

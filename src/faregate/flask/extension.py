@@ -161,7 +161,7 @@ class Faregate:
         ready.add_observer(SignalObserver(ready))
         offers, refuse = config["offers"], config["refuse"] or ()
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
-        middleware.check_config = config.check_unchanged
+        middleware.prepare = partial(_prepare, app, config)
         # Set here, because the modules that have them import the middleware.
         middleware.find_bypassed = partial(find_bypass, app)
         middleware.list_routes = partial(list_routes, app)
@@ -244,6 +244,12 @@ class Faregate:
     def exempt(self, view: View) -> View:
         """Leave a view out of `paid_all`: it is free."""
         return mark_exempt(view)
+
+
+def _prepare(app: Flask, config: AppConfig) -> None:
+    """Prepare an app that is set up for its first request. Raises `ConfigurationError`."""
+    config.check_unchanged()
+    watch_exceptions(app)
 
 
 def _check(value: object, kinds: type | tuple[type, ...], message: str) -> None:

@@ -41,6 +41,8 @@ ENTERED = "faregate.flask.middleware"
 """In the environ: the last of these middlewares that a request went through, and the two paths there, raw."""
 
 _ALLOWED = "faregate.cors"
+_NOTES = "faregate_notes"
+"""On the function of an app that answers exceptions, if it tells the checkout."""
 
 
 class FlaskPaywallMiddleware(PaywallMiddleware):
@@ -53,16 +55,16 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         self.stack_mistakes: tuple[str, ...] | None = None
         self.shadow_mistakes: tuple[int, tuple[str, ...]] | None = None  # for this number of rules
         self.find_bypassed: Callable[[Environ, int], Bypass | None] | None = None
-        self.check_config: Callable[[], None] | None = None
+        self.prepare: Callable[[], None] | None = None
         self.list_routes: Callable[[], RouteTable] | None = None
         self.views: Mapping[str, object] = {}
         self.placements: dict[tuple[object, ...], Any] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        check_config = self.check_config  # read once: another thread may serve the first request too
-        if check_config is not None:
-            check_config()
-            self.check_config = None  # from its first request on, an app is set up
+        prepare = self.prepare  # read once: another thread may serve the first request too
+        if prepare is not None:
+            prepare()
+            self.prepare = None  # from its first request on, an app is set up
         environ[ENTERED] = (self, environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", ""))
         if "HTTP_ORIGIN" in environ:
             start_response = _apply_cors(environ, start_response)
@@ -104,9 +106,14 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
 
 
 def watch_exceptions(app: Flask) -> None:
-    """Have the checkout note that an answer of the app to an exception is not a result."""
+    """Have the checkout note that an answer of the app to an exception is not a result.
+
+    Called again with the first request: extensions that came later may answer exceptions themselves.
+    """
     for name in ("handle_user_exception", "handle_exception"):
-        setattr(app, name, _note_answer(getattr(app, name)))
+        answer = getattr(app, name)
+        if not hasattr(answer, _NOTES):
+            setattr(app, name, _note_answer(answer))
 
 
 def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], Any]:
@@ -118,6 +125,7 @@ def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], An
             checkout.called_handler = False  # what answers may be a cache
         return answer(error)  # raises the error if no handler is for it
 
+    noted.__dict__[_NOTES] = True
     return noted
 
 

@@ -89,7 +89,7 @@ def _empty_groups(app: Flask) -> Iterator[str]:
 
 def _find_late_setting(middleware: FlaskPaywallMiddleware) -> Iterator[str]:
     try:
-        if middleware.check_config is not None:
-            middleware.check_config()
+        if middleware.prepare is not None:
+            middleware.prepare()
     except ConfigurationError as mistake:
         yield str(mistake)
