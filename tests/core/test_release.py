@@ -27,7 +27,11 @@ def test_only_errors_leave_unpaid(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file", "Set-Cookie", "ETag"]
+    "name",
+    [
+        *("X-Accel-Redirect", "x-sendfile", "X-LIGHTTPD-send-file", "X-LiteSpeed-Location", "X-Reproxy-URL"),
+        *("Set-Cookie", "ETag"),
+    ],
 )
 def test_an_error_names_no_file_that_a_proxy_would_send(name: str) -> None:
     answer = build_unpaid(Response(404, ((name, "/secret"),), b"body"), paid_request("/sold", None))

@@ -71,7 +71,7 @@ _CACHING_NAME = re.compile(
 )
 _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)\s*=", re.IGNORECASE)
 # Cookies, and the headers by which a proxy sends a file in place of a response, whatever its status.
-_OF_RESULTS = re.compile("set-cookie$|x-accel-|x-sendfile|x-lighttpd-send", re.IGNORECASE)
+_OF_RESULTS = re.compile("set-cookie$|x-accel-|x-sendfile|x-lighttpd-send|x-reproxy-", re.IGNORECASE)
 _PREFLIGHT, _CORS = ("allow", "vary"), "access-control-"
 _PRIVATE = frozenset(("private", "no-store"))
 _HOP_BY_HOP = frozenset(
