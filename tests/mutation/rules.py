@@ -97,7 +97,6 @@ INTERPRET = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
 PROCEDURES = "src/faregate/journals/procedures.py"
-ROW_ACCESS = "src/faregate/journals/row_access.py"
 OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
 WRITER = "src/faregate/journals/writer.py"
 ENCRYPTION = "src/faregate/journals/encryption.py"
@@ -281,7 +280,7 @@ MUTANTS = (
     Mutant("people-take-what-is-settled", OPEN_PAYMENTS, '        if record is None or record["expires_at"] is not None:\n            return None\n', "        if record is None:\n            return None\n", STORE_TESTS),
     Mutant("started-without-a-flush", PROCEDURES, "change, durable=True)\n        _check_known(row, transaction_id)\n        started =", "change)\n        _check_known(row, transaction_id)\n        started =", STORE_TESTS),
     Mutant("resumed-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=self._rows.syncs_outcomes)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
-    Mutant("decided-without-a-flush", PROCEDURES, "            lambda row: row.record_outcome(lease, outcome, now, policy),\n            durable=self._rows.syncs_outcomes,\n", "            lambda row: row.record_outcome(lease, outcome, now, policy),\n", STORE_TESTS),
+    Mutant("decided-without-a-flush", PROCEDURES, "policy=policy),\n            durable=self._rows.syncs_outcomes,\n", "policy=policy),\n", STORE_TESTS),
     Mutant("reported-to-a-service-elsewhere-without-a-flush", SQLITE + "store.py", "return not self._database.is_shared", "return False", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
     Mutant("a-journal-elsewhere-leaves-its-outcomes-to-the-service", "src/faregate/service/in_process.py", "if self._has_journal and isinstance(journal, SqliteJournal):", "if isinstance(journal, SqliteJournal):", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
     Mutant("sql-a-batch-with-the-journal-is-not-synced", DATABASE + "engine.py", "change if change.then is None else Change(change.run, change.durable)", "change if change.then is None else Change(change.run, False)", ("tests/service/test_engine.py", "-k", "in_a_batch")),
@@ -403,7 +402,7 @@ MUTANTS = (
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),
     Mutant("host-header-trusted", "src/faregate/merchant/resource_url.py", "if self._trust_host and", "if", ADAPTER_TESTS),
     Mutant("two-proofs", REQUEST_HEADERS, "if names.count(PROOF) > 1:", "if False:", CORE),
-    Mutant("overtaken-write-is-believed", ROW_ACCESS, 'return new if record is not None and record["stamp"] == new else None', "return new", STORE_TESTS),
+    Mutant("overtaken-write-is-believed", PROCEDURES, 'return new if record is not None and record["stamp"] == new else None', "return new", STORE_TESTS),
     Mutant("redis-answered-write-is-sent-again", REDIS + "client.py", " if errors.needs_connection(reply)]", "]",
            ("tests/journals/test_redis_batches.py",)),
     Mutant("last-of-a-batch-decides-on-its-sync", "src/faregate/journals/postgres/store.py", "any(task.work.durable for task in batch)",

@@ -8,11 +8,12 @@ drives on with its result, or with the exception that it raised.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from faregate.core.interfaces import Flow, RunHandler
 from faregate.core.models import HandlerResult
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -82,6 +83,11 @@ def run(flow: Flow[R]) -> R:
 def arun(flow: Flow[R]) -> Coroutine[Any, Any, R]:
     """Drive a flow that runs no handler to its end, awaiting."""
     return cast("Coroutine[Any, Any, R]", adrive(flow))
+
+
+def awaiting(make_flow: Callable[P, Flow[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return a function that drives a flow of these arguments to its end, awaiting."""
+    return lambda *args, **kwargs: arun(make_flow(*args, **kwargs))
 
 
 def _refuse_awaitable(value: Any) -> TypeError:

@@ -357,18 +357,24 @@ class PaidRequest:
     has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
     identifier_use: IdentifierUse = IdentifierUse.IGNORED
     public_url: str = ""
+    is_resumable: bool = field(init=False)
+    """Whether an open payment is resumed: it must be known that both requests have the same body."""
+    billable: frozenset[int] = field(init=False)
+    """The statuses of the handler that are sold."""
 
-    @property
-    def is_resumable(self) -> bool:
-        """Whether an open payment is resumed: it must be known that both requests have the same body."""
-        return self.resumes and (self.http.body_digest != "" or self.http.method in ("GET", "HEAD"))
-
-    @property
-    def billable(self) -> frozenset[int]:
-        """The statuses of the handler that are sold."""
-        if self.offer.billable is not None:
-            return self.offer.billable
-        return BILLABLE if self.prefix_host is None else SUCCESSES
+    def __post_init__(self) -> None:
+        """Set what the flow reads, once: it is read from several files."""
+        request: Any = self
+        request.is_resumable = self.resumes and (
+            self.http.body_digest != "" or self.http.method in ("GET", "HEAD")
+        )
+        request.billable = (
+            self.offer.billable
+            if self.offer.billable is not None
+            else BILLABLE
+            if self.prefix_host is None
+            else SUCCESSES
+        )
 
 
 # Results of the work

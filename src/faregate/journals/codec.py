@@ -55,11 +55,12 @@ class Codec:
         """Return the columns that differ, and the new stamp. Unchanged columns are not encrypted again."""
         changes: dict[str, Any] = {"stamp": stamp}
         for name, old, value in zip(FIELDS, get_values(before), get_values(after), strict=True):
-            # Test identity first: comparing a large result with itself is slow.
-            if value is old or value == old:
+            if value is old:
                 continue
-            if name == "outcome":
+            if name == "outcome":  # decided once: comparing large results would be slow
                 self._encode_outcome(changes, after.key, value)
+            elif value == old:
+                continue
             elif name in _TEXTS:
                 changes[name] = self._keyring.encrypt(after.key, name, value.encode()) if value else None
             elif name == "state":

@@ -5,7 +5,7 @@ If its store works in batches, the loop waits for the store's writer. Otherwise 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Drive = Callable[[Procedure[Any]], Awaitable[Any]]
-"""Performs a procedure, and awaits its answer."""
+
+
+class Wrap(Protocol):
+    """Makes an async function of a procedure."""
+
+    def __call__(self, procedure: Callable[P, Procedure[T]], /) -> Callable[P, Awaitable[T]]: ...
+
 
 MAX_THREADS = 8
 THREAD_TIMEOUT = 20.0
@@ -44,23 +49,20 @@ class BlockingCalls(Protocol):
 class AsyncJournal:
     """The calls of a stored journal for event loops (`faregate.core.interfaces.Journal`)."""
 
-    def __init__(self, journal: BlockingCalls, procedures: "Procedures", drive: Drive, run: Run) -> None:
-        def awaiting(procedure: Callable[P, Procedure[T]]) -> Callable[P, Awaitable[T]]:
-            return lambda *args, **kwargs: drive(procedure(*args, **kwargs))
-
-        self.claim = awaiting(procedures.claim)
-        self.find_other_encoding = awaiting(procedures.find_other_encoding)
-        self.record_transaction = awaiting(procedures.record_transaction)
-        self.record_resumption = awaiting(procedures.record_resumption)
-        self.claim_transaction = awaiting(procedures.claim_transaction)
-        self.record_pending = awaiting(procedures.record_pending)
-        self.record_outcome = awaiting(procedures.record_outcome)
-        self.schedule_retry = awaiting(procedures.schedule_retry)
-        self.mark_stuck = awaiting(procedures.mark_stuck)
-        self.postpone = awaiting(procedures.postpone)
-        self.record_settlement = awaiting(procedures.record_settlement)
-        self.record_final = awaiting(procedures.record_final)
-        self.abandon_claim = awaiting(procedures.abandon_claim)
+    def __init__(self, journal: BlockingCalls, procedures: "Procedures", wrap: Wrap, run: Run) -> None:
+        self.claim = wrap(procedures.claim)
+        self.find_other_encoding = wrap(procedures.find_other_encoding)
+        self.record_transaction = wrap(procedures.record_transaction)
+        self.record_resumption = wrap(procedures.record_resumption)
+        self.claim_transaction = wrap(procedures.claim_transaction)
+        self.record_pending = wrap(procedures.record_pending)
+        self.record_outcome = wrap(procedures.record_outcome)
+        self.schedule_retry = wrap(procedures.schedule_retry)
+        self.mark_stuck = wrap(procedures.mark_stuck)
+        self.postpone = wrap(procedures.postpone)
+        self.record_settlement = wrap(procedures.record_settlement)
+        self.record_final = wrap(procedures.record_final)
+        self.abandon_claim = wrap(procedures.abandon_claim)
         self._journal = journal
         self._run = run
 
@@ -74,19 +76,20 @@ class AsyncJournal:
         return self._run(partial(self._journal.remove_unfetched, limit))
 
 
-def make_threaded_drive(run: Run) -> Drive:
+def wrap_in_threads(run: Run) -> Wrap:
     """Return what performs procedures on blocking rows: each in a thread, as a whole."""
-    return lambda procedure: run(lambda: driver.run(procedure))
+
+    def wrap(procedure: Callable[P, Procedure[T]], /) -> Callable[P, Awaitable[T]]:
+        return lambda *args, **kwargs: run(lambda: driver.run(procedure(*args, **kwargs)))
+
+    return wrap
 
 
-def make_batched_drive(clock: Callable[[], float], run: Run) -> Drive:
+def wrap_in_batches(clock: Callable[[], float], run: Run) -> Wrap:
     """Return what performs procedures on the rows of a store that works in batches."""
     may_wait: Callable[[], bool] | None = getattr(clock, "may_wait", None)
     if may_wait is None:
-        return driver.arun
-
-    def drive(procedure: Procedure[T]) -> Awaitable[T]:
-        return drive_with_fresh_time(procedure) if may_wait() else driver.arun(procedure)
+        return driver.awaiting
 
     async def drive_with_fresh_time(procedure: Procedure[T]) -> T:
         # The clock may have to ask its server. Let a thread do that, so that the procedure finds a fresh
@@ -94,7 +97,14 @@ def make_batched_drive(clock: Callable[[], float], run: Run) -> Drive:
         await run(clock)
         return await driver.arun(procedure)
 
-    return drive
+    def wrap(procedure: Callable[P, Procedure[T]], /) -> Callable[P, Awaitable[T]]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+            begun = procedure(*args, **kwargs)
+            return drive_with_fresh_time(begun) if may_wait() else driver.arun(begun)
+
+        return call
+
+    return wrap
 
 
 async def run_in_thread(call: Callable[[], T]) -> T:

@@ -110,17 +110,6 @@ class BatchStore(Protocol):
         ...
 
 
-class AsyncRows:
-    """The rows of a store that works in batches, for event loops: they wait for its writer."""
-
-    def __init__(self, store: BatchStore, run: Run) -> None:
-        self._acall, self._prepare = store.writer.acall, store.prepare
-        self.run = run
-
-    def perform(self, operation: RowOperation) -> Awaitable[Any]:
-        return self._acall(self._prepare(operation))
-
-
 class BatchedRows(ABC):
     """The operations of a `RowStore` for callers that block, by those of a `BatchStore`."""
 

@@ -19,17 +19,16 @@ from faregate.core.claims import (
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
 from faregate.journals.encryption import Keyring
-from faregate.journals.event_loops import AsyncJournal, make_batched_drive, make_threaded_drive, run_in_thread
+from faregate.journals.event_loops import AsyncJournal, run_in_thread, wrap_in_batches, wrap_in_threads
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.open_payments import OpenPaymentQueue
-from faregate.journals.operations import AsyncRows, BatchStore, BlockingRows, Procedure, Run, T
+from faregate.journals.operations import BatchStore, BlockingRows, Procedure, Run, T
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.procedures import Procedures
+from faregate.journals.procedures import Procedures, RowAccess
 from faregate.journals.quota import Quota
 from faregate.journals.reader import NamespaceReader
-from faregate.journals.row_access import RowAccess
 from faregate.journals.store import KeyUsage, RowStore
 
 
@@ -73,9 +72,9 @@ class PersistentJournal:
         """Return this journal for event loops: in batches if its store can, or else in threads."""
         store, run = self._store, self._run
         if not isinstance(store, BatchStore):
-            return AsyncJournal(self, self._procedures, make_threaded_drive(run), run)
-        procedures = Procedures(self._rows.with_rows(AsyncRows(store, run)), self._quota)
-        return AsyncJournal(self, procedures, make_batched_drive(self._clock, run), run)
+            return AsyncJournal(self, self._procedures, wrap_in_threads(run), run)
+        procedures = Procedures(self._rows.in_batches(store, run), self._quota)
+        return AsyncJournal(self, procedures, wrap_in_batches(self._clock, run), run)
 
     def disconnect(self) -> None:
         """Close all connections; the next call opens new ones."""

@@ -125,7 +125,7 @@ class _MerchantBackend(Generic[C]):
         transaction_id = payment.transaction_id
         body = _write_completion(payment.revision_id, outcome)
         request = build_completion(transaction_id, body, payment.proof)
-        call = Call(request, lambda reply: parse_completion(reply, transaction_id))
+        call = Call(request, partial(parse_completion, transaction_id=transaction_id))
         if self._instrumentation is None:
             return self._send(call)
         return self._send_within(self._instrumentation.begin_complete(payment, outcome), call)
