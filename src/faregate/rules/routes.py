@@ -74,6 +74,7 @@ ROUTES: Final = (
 )
 
 _WHOLE: Final = {(route.method, route.before): route for route in ROUTES if route.after is None}
+_WITH_ID: Final = tuple(route for route in ROUTES if route.after is not None)
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
@@ -81,11 +82,11 @@ def find_route(method: str, path: str) -> tuple[Route, str]:
     whole = _WHOLE.get((method, path))
     if whole is not None:
         return whole, ""
-    matches = [(route, identifier) for route in ROUTES if (identifier := route.identifier(path)) is not None]
-    if not matches:
-        raise HttpError(NO_SUCH_ENDPOINT, "there is no such endpoint")
-    for route, identifier in matches:
-        if route.method == method:
+    for route in _WITH_ID:
+        if route.method == method and (identifier := route.identifier(path)) is not None:
             return route, identifier
-    allowed = ", ".join(sorted({route.method for route, _ in matches}))
+    methods = {route.method for route in ROUTES if route.identifier(path) is not None}
+    if not methods:
+        raise HttpError(NO_SUCH_ENDPOINT, "there is no such endpoint")
+    allowed = ", ".join(sorted(methods))
     raise HttpError(METHOD_NOT_ALLOWED, f"this endpoint takes {allowed}", (("Allow", allowed),))

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal, Protocol
 
 from faregate.x402.tokens import Token
@@ -11,6 +12,8 @@ from faregate.x402.tokens import Token
 Scheme = Literal["exact", "upto"]
 X402_VERSION: Final = 2
 _ECHOED: Final = ("resource", "extensions")
+_DECODED: Final = 256
+"""Headers that are kept as they were decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,8 @@ class SignedPayment:
 
     @property
     def proof(self) -> Mapping[str, Any]:
-        """The whole x402 `PaymentPayload`, decoded at each access."""
-        payload: Mapping[str, Any] = json.loads(base64.b64decode(self.header))
-        return payload
+        """The whole x402 `PaymentPayload`."""
+        return _decode(self.header)
 
     @property
     def echoed(self) -> Mapping[str, Any]:
@@ -112,6 +114,13 @@ class SignedPayment:
         """The terms that the payer says it accepted."""
         accepted: Mapping[str, Any] = self.proof["accepted"]
         return accepted
+
+
+# Each sale looks at it three times.
+@lru_cache(maxsize=_DECODED)
+def _decode(header: str) -> Mapping[str, Any]:
+    payload: Mapping[str, Any] = json.loads(base64.b64decode(header))
+    return payload
 
 
 def build_authorization_key(token: Token, payer: str, nonce: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from faregate.service.chain.abi import encode_topic, encode_word, hash_event
 from faregate.x402.models import SignedPayment
@@ -30,8 +30,9 @@ def _parse_quantity(value: Any) -> int:
     return int(value, 16)
 
 
-Quantity = Annotated[int, BeforeValidator(_parse_quantity), Field(ge=0)]
-Hex = Annotated[str, Field(pattern=r"^0[xX][0-9a-fA-F]*$"), BeforeValidator(lambda text: str(text).lower())]
+# In this order pydantic itself compares, and not a function of Python: a receipt has a dozen of these.
+Quantity = Annotated[int, Field(ge=0), BeforeValidator(_parse_quantity)]
+Hex = Annotated[str, StringConstraints(pattern=r"^0[xX][0-9a-fA-F]*$", to_lower=True)]
 
 
 class ChainModel(BaseModel):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -167,6 +168,7 @@ class Database:
         )
         self._kept_unsynced: Final = _KeptConnections(self._unsynced_writer, 1, self.file)
         self._journal: SqliteDatabase | None = None
+        self._journal_file = ""
 
     @property
     def engine(self) -> Engine:
@@ -225,18 +227,21 @@ class Database:
             return self._execute(compiled, values)
         following = None if then is None else then.compile(self._dialect)
         kept = self._kept_writer if durable else self._kept_unsynced
-        if self._journal is not None and get_turn(self._journal.path).locked():
+        if self._journal is not None and get_turn(self._journal_file).locked():
             # Others write, or wait for that. In a batch with them one sync does for all.
             refusal = self._engine.dialect.loaded_dbapi.IntegrityError
             change = _Change(compiled, values, following, durable, self.name, refusal)
             return self._change_with(self._journal, change)
-        with self._take_turn():
+        turn = self._acquire_turn()
+        try:
             return self._execute(compiled, values, following, kept)
+        finally:
+            turn.release()
 
     def write_with(self, journal: SqliteDatabase) -> None:
         """Let the writer of the journal in the same file of SQLite write what would wait for it."""
         journal.prepare_with(_prepare_shared)
-        self._journal = journal
+        self._journal, self._journal_file = journal, os.fspath(journal.path)
 
     def _change_with(self, journal: SqliteDatabase, change: "_Change") -> list[Row]:
         # A single statement needs no savepoint.
@@ -253,13 +258,17 @@ class Database:
         if self.file is None:
             yield
             return
-        turn = get_turn(self.file)
-        if not turn.acquire(timeout=self._timeout):
-            raise _build_busy(self.name)
+        turn = self._acquire_turn()
         try:
             yield
         finally:
             turn.release()
+
+    def _acquire_turn(self) -> threading.Lock:
+        turn = get_turn(self.file or "")
+        if not turn.acquire(timeout=self._timeout):
+            raise _build_busy(self.name)
+        return turn
 
     def _execute(
         self,
