@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "in_process.py"
+WITH_SERVICE = BENCHMARK.with_name("sale_floor.py")
 
 # Python calls, turns of the event loop, and objects in cycles, which only the garbage collector frees, less
 # those of the same application without a paywall: a service that answers at once, and the memory journal.
@@ -27,6 +28,9 @@ EXPECTED = {
 # One sale with the SQLite journal: statements that are run (four writes, and two that choose whether commits
 # are synced), and commits that are synced.
 EXPECTED_OF_SQLITE = {"statements": 6, "commits": 2}
+# Python calls of one sale with the service inside, all in SQLite, in all threads, to a payer who has bought
+# before: `benchmarks/sale_floor.py --calls --only fastapi flask`.
+EXPECTED_WITH_SERVICE = {"fastapi": 0, "flask": 0}
 
 
 def count(*arguments: str) -> dict[str, dict[str, int]]:
@@ -50,3 +54,9 @@ def test_a_paid_request_makes_no_more_calls_turns_and_cycles_than_before(adapter
 def test_a_sale_runs_no_more_statements_and_syncs_than_before() -> None:
     found = count("--only", "sqlite")["sqlite"]
     assert not list_rises(EXPECTED_OF_SQLITE, found), "see the head of this file"
+
+
+def test_a_sale_with_the_service_inside_makes_no_more_calls_than_before() -> None:
+    command = [sys.executable, str(WITH_SERVICE), "--calls", "--only", *EXPECTED_WITH_SERVICE]
+    found: dict[str, int] = json.loads(subprocess.check_output(command, text=True, timeout=300))
+    assert not list_rises(EXPECTED_WITH_SERVICE, found), "see the head of this file"

@@ -10,6 +10,7 @@ import pytest
 
 from faregate.core.claims import EarlierPayment, Replayable
 from faregate.journals.persistent import PersistentJournal
+from faregate.journals.postgres.store import PostgresStore
 from faregate.journals.row import UNSENT_SECONDS
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
@@ -73,6 +74,7 @@ def _no_test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 Send = Callable[[str], PreloadedPython]
 Open = Callable[[str, Clock], PersistentJournal]
+BATCHED = tuple(kind for kind in LOCKED if kind in ("sqlite", "postgres"))
 each_store = pytest.mark.parametrize("kind", spread("kind", LOCKED, find_class))
 
 
@@ -146,19 +148,25 @@ def count_changes(journal: PersistentJournal) -> list[int]:
     return changes
 
 
-def test_the_next_purchase_of_a_payer_is_one_write_of_sqlite(
-    open_journal: Open, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", spread("kind", BATCHED, find_class))
+def test_the_next_purchase_of_a_payer_is_one_write(
+    kind: str, open_journal: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried, and then written in one transaction with the end of the one before."""
+    """Where stores work in batches, the write that begins it ends the one before."""
+    journal = open_journal(kind, Clock(NOW))
+    settle(journal, started(journal, 1))
+    for store in (SqliteStore, PostgresStore):
+        monkeypatch.setattr(store, "find_purchase", None)
+    started(journal, 2)
+
+
+def test_what_ends_a_purchase_is_one_statement_of_sqlite(open_journal: Open) -> None:
     journal = open_journal("sqlite", Clock(NOW))
     settle(journal, started(journal, 1))
-    monkeypatch.setattr(SqliteStore, "find_purchase", None)
     lease = fresh(journal.claim(signed(2), HERE))
     changes = count_changes(journal)
     assert journal.record_transaction(lease, "txn_2", ACR, WORK_SECONDS, HERE) is True
     assert changes == [2]  # the end, and what was tried before
-    settle(journal, lease)
-    started(journal, 3)
 
 
 def test_next_purchases_in_one_batch_of_sqlite_begin_together(

@@ -139,6 +139,8 @@ class PostgresStatement(NamedTuple):
     """A query, and how many rows it finds if a write that now changes nothing was done before."""
     inserted_at: float | None = None
     """None if it inserts no row."""
+    release: Query | None = None
+    """A statement to run before, which ends what another row holds and this one wants, if it may."""
 
     def was_done(self, connection: Connection) -> bool:
         if self.check is None:

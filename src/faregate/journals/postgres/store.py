@@ -21,12 +21,14 @@ from faregate.journals.postgres.connection import Connection
 from faregate.journals.postgres.pipeline import (
     Failure,
     PostgresStatement,
+    Query,
     encode,
     execute,
     parse_rows,
     perform,
 )
 from faregate.journals.postgres.pool import Pool
+from faregate.journals.row import IDENTIFIED
 from faregate.journals.session_locks import SessionLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.store import (
@@ -86,6 +88,11 @@ _DROP = (
 )
 _REMEMBERED = f"SELECT key {_MINE} AND {REMEMBERED} ORDER BY expires_at {_LOCK}"
 _FORGET = f"DELETE {_MINE} AND key = ANY(ARRAY({_REMEMBERED}))"
+_END_PURCHASE = (
+    "UPDATE faregate_journal SET purchase = NULL, owner = '', stamp = %s "  # noqa: S608
+    "WHERE namespace = %s AND purchase = %s AND delivered "
+    f"AND owner = (SELECT owner {_MINE} AND key = %s AND stamp = %s) AND {_HOW}"
+)
 _DELETE = f"DELETE {_MINE} AND key = %s AND stamp = %s AND {_HOW}"
 _OWNER_LIVES = (
     "EXISTS (SELECT 1 FROM faregate_journal_owner WHERE id = faregate_journal.owner AND until > %s)"
@@ -160,7 +167,8 @@ class PostgresStore(BatchedRows):
             case Replace(key, stamp, changes, durable):
                 query = encode(_replace(tuple(changes)), *changes.values(), mine, key, stamp)
                 check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
-                return PostgresStatement(query, _is_one, durable, check)
+                release = self._release_purchase(operation)
+                return PostgresStatement(query, _is_one, durable, check, release=release)
             case Delete(key, stamp):
                 query = encode(_DELETE, mine, key, stamp)
                 return PostgresStatement(query, _is_one, False, (_KEY, (mine, key), 0))
@@ -172,7 +180,8 @@ class PostgresStore(BatchedRows):
         is tried alone afterwards if its conflict may have been with one of them.
         """
         # The purge has no caller. If it fails, it is taken out like any other task, and not reported.
-        rest, alone = [*batch, *self._prepare_purge(batch)], list[Task[PostgresStatement]]()
+        rest = [*_prepare_releases(batch), *batch, *self._prepare_purge(batch)]
+        alone = list[Task[PostgresStatement]]()
         while rest and (failure := self._try(rest)) is not None:
             task = rest.pop(failure.position)
             if failure.cause.sqlstate in _CONFLICTS and len(batch) > 1:
@@ -201,6 +210,16 @@ class PostgresStore(BatchedRows):
         for statement in (_DROP, _PURGE):
             query = encode(f"{statement} AND {_HOW}", mine, mine, now, limit)
             yield Task(PostgresStatement(query, parse, durable=False))
+
+    def _release_purchase(self, operation: Replace) -> Query | None:
+        """End the same purchase of a row whose result this process has sent; others decide by themselves."""
+        key, stamp, changes, _ = operation
+        purchase = changes.get("purchase")
+        if not purchase or purchase.startswith(IDENTIFIED):
+            return None
+        # A stamp was never used for any row, so it may serve two.
+        mine = self._namespace
+        return encode(_END_PURCHASE, changes["stamp"], mine, purchase, mine, key, stamp)
 
     def _try(self, batch: Sequence[Task[PostgresStatement]]) -> Failure | None:
         how = self._how(any(task.work.durable for task in batch))
@@ -337,6 +356,13 @@ class PostgresStore(BatchedRows):
             return self._pool.run(query)
         except psycopg.IntegrityError as error:
             raise errors.impossible(error) from error
+
+
+def _prepare_releases(batch: Sequence[Task[PostgresStatement]]) -> Iterator[Task[PostgresStatement]]:
+    """Make the tasks, without a caller, that end what the rows of the batch want to begin."""
+    for task in batch:
+        if task.work.release is not None:
+            yield Task(PostgresStatement(task.work.release, _is_one, durable=False))
 
 
 def _is_one(result: PGresult) -> bool:
