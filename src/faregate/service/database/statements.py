@@ -40,7 +40,7 @@ class Compiled:
     def order(self, values: Values) -> list[Any]:
         """Return the values of the parameters in their order."""
         given = {**self.constants, **values}
-        return [given[name] for name in self.parameters]
+        return list(map(given.__getitem__, self.parameters))
 
 
 class Statement:
