@@ -540,6 +540,10 @@ def outside(cache: Any) -> Make:
 class ServeStaticFiles(Cache): ...
 
 
+class IdempotencyHeaderMiddleware(PoliteCache):
+    """Stands for packages that keep the answer to an `Idempotency-Key`, also a 402 and a 202."""
+
+
 class NoCacheMiddleware(PoliteCache):
     """Only says something of caches."""
 
@@ -548,7 +552,9 @@ async def cache_everything(request: Request, call_next: Any) -> Any:
     return await call_next(request)
 
 
-@pytest.mark.parametrize("cache", [Cache, CopyingCache, PoliteCache, ServeStaticFiles])
+@pytest.mark.parametrize(
+    "cache", [Cache, CopyingCache, IdempotencyHeaderMiddleware, PoliteCache, ServeStaticFiles]
+)
 def test_a_cache_outside_fails_the_start(cache: Any) -> None:
     trial = run_trial(outside(cache))
     figures.count("middleware that answers, outside", trial.leaks)

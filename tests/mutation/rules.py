@@ -115,6 +115,7 @@ ASGI = "src/faregate/asgi.py"
 SHIELDING = "src/faregate/checkout/shielding.py"
 HANDLERS = "src/faregate/checkout/handlers.py"
 DISPATCH = "src/faregate/routes/dispatch.py"
+WRAPPERS = "src/faregate/routes/wrappers.py"
 STARLETTE = "src/faregate/starlette.py"
 FLASK_DECORATORS = "src/faregate/flask/decorators.py"
 FACILITATOR = "src/faregate/service/chain/facilitator.py"
@@ -337,6 +338,7 @@ MUTANTS = (
     Mutant("target-that-is-no-path", PATH_RULES, " or not _is_path(path, root):", ":", ("tests/adapters/test_prefixes.py",)),
     Mutant("cookies-of-the-unsold", RESPONSES, "kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
            "kept = _filter_headers(response.headers)", STATE),
+    Mutant("idempotency-keys-outside", WRAPPERS, "cache|idempoten|static|", "cache|static|", ANSWERS),
     Mutant("not-modified-is-no-result", RELEASE_PY, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
     Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',

@@ -273,7 +273,8 @@ def apply_paywalls(paywalls: Sequence[PaywallLayer], table: RouteTable, root: st
 
 
 # Names of middleware that answers from a cache or from files, and of middleware that only sets headers.
-_ANSWERS = re.compile("cache|static|(white|black)noise", re.IGNORECASE)
+# One for the header `Idempotency-Key` is a cache, and answers strangers who guess the key.
+_ANSWERS = re.compile("cache|idempoten|static|(white|black)noise", re.IGNORECASE)
 _SETS_HEADERS = re.compile("no_?cach|cache_?(control|headers?)", re.IGNORECASE)
 
 Around = Sequence[tuple[Any, Mapping[str, Any]]]
