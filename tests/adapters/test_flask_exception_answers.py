@@ -7,6 +7,7 @@ from typing import Any
 
 import flask
 import pytest
+from werkzeug.exceptions import Forbidden
 from werkzeug.test import Client
 
 from faregate.emulator import Wallet
@@ -212,21 +213,31 @@ def test_an_error_that_is_made_of_a_result_does_not_carry_it(
     assert f"answered with a result, and something behind it made an error {status} of that" in caplog.text
 
 
-def test_an_error_that_a_decorator_above_the_price_makes_of_a_result_does_not_carry_it() -> None:
+@pytest.mark.parametrize("answer", ["result", ("result",), ("result", {"X-Header": "1"}), ("result", 201)])
+def test_an_error_that_a_decorator_above_the_price_makes_of_a_result_does_not_carry_it(answer: Any) -> None:
     def refuse(app: flask.Flask) -> None:
         add = app.add_url_rule
 
         def add_refused(rule: str, endpoint: str, view: Any) -> None:
-            add(rule, endpoint, wraps(view)(lambda: (view(), 403)))
+            add(rule, endpoint, wraps(view)(lambda: (view() and "result", 403)))
 
         app.add_url_rule = add_refused  # type: ignore[assignment]
 
     bodies: list[bytes] = []
-    assert buy_from_flask(lambda: "result", refuse, bodies=bodies) == (403, ["failed"])
+    assert buy_from_flask(lambda: answer, refuse, bodies=bodies) == (403, ["failed"])
     assert bodies == [b""]
 
 
-def test_the_error_of_a_view_leaves_with_its_body() -> None:
+@pytest.mark.parametrize(
+    "answer", [("No.", 403), flask.Response("No.", 403), (flask.Response("No.", 403), {"X-Header": "1"})]
+)
+def test_the_error_of_a_view_leaves_with_its_body(answer: Any) -> None:
     bodies: list[bytes] = []
-    assert buy_from_flask(lambda: ("No.", 403), bodies=bodies) == (403, ["failed"])
+    assert buy_from_flask(lambda: answer, bodies=bodies) == (403, ["failed"])
     assert bodies == [b"No."]
+
+
+def test_an_error_that_a_view_returns_as_an_exception_leaves_with_its_body() -> None:
+    bodies: list[bytes] = []
+    assert buy_from_flask(lambda: Forbidden("No."), bodies=bodies) == (403, ["failed"])
+    assert b"No." in bodies[0]

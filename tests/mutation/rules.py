@@ -223,6 +223,7 @@ MUTANTS = (
     Mutant("errors-are-sold-in-envelopes", ASGI_RESPONDER, "                self.checkout.note_status(status)\n", "", ("tests/adapters/test_exception_answers.py",)),
     Mutant("flask-errors-are-sold-in-envelopes", FLASK_DECORATORS, "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("flask-errors-are-sold-by-extensions", "src/faregate/flask/extension.py", "    config.check_unchanged()\n    watch_exceptions(app)\n", "    config.check_unchanged()\n", ("tests/adapters/test_flask_exception_answers.py",)),
+    Mutant("decorators-make-errors-of-plain-results", FLASK_DECORATORS, "return None if callable(answer) else 200", "return None", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("flask-errors-are-sold-by-decorators", FLASK_DECORATORS, "        _note_status(answer)\n", "", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("sold-views-are-free-on-other-paths", DJANGO + "middleware.py", "None if is_protected else find_given_away(resolver, rules).get(id(view))", "None", DJANGO_PLACEMENT),
     Mutant("django-errors-are-sold-in-envelopes", DJANGO + "decorators.py", "        get_checkout(request, sold).note_status(answer.status_code)\n", "", ("tests/adapters/test_django_exception_answers.py",)),

@@ -154,18 +154,21 @@ def wrap_view(view: View, sold: Offer) -> View:
 
 def _note_status(answer: Any) -> None:
     """Note the status of what a view returns, before a decorator above its price changes it."""
-    status: Any
+    status = _find_status(answer)
+    if status is not None and (checkout := find_checkout(_get_request().environ)) is not None:
+        checkout.note_status(status)
+
+
+def _find_status(answer: Any) -> int | None:
+    """Find the status of what a view returns, as Flask reads it. None for another WSGI application."""
     if isinstance(answer, BaseResponse):
-        status = answer.status_code
-    elif isinstance(answer, tuple):
+        return answer.status_code
+    if isinstance(answer, tuple):
         parts = cast("tuple[object, ...]", answer)
-        # As Flask reads the second one: a number, or the text of a status line.
-        status = str(parts[1])[:3] if len(parts) > 1 else ""
-    else:
-        return
-    checkout = find_checkout(_get_request().environ)
-    if checkout is not None and str(status).isdecimal():
-        checkout.note_status(int(status))
+        # The second one may be a number, or the text of a status line.
+        status = str((*parts, "", "")[1])[:3]
+        return int(status) if status.isdecimal() else _find_status((*parts, "")[0])
+    return None if callable(answer) else 200
 
 
 def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
