@@ -96,12 +96,12 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
 
 
 def _check_options(options: Mapping[str, object]) -> None:
-    known = OfferOptions.__annotations__
-    unknown = sorted(options.keys() - known.keys())
+    allowed = OfferOptions.__annotations__
+    unknown = sorted(options.keys() - allowed.keys())
     if unknown:
-        hints = "".join(nearest_name(name, (*known, "among")) for name in unknown)
+        hints = "".join(nearest_name(name, (*allowed, "among")) for name in unknown)
         raise ConfigurationError(
-            f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(known)}."
+            f"{', '.join(unknown)}: no such option of an offer.{hints} The options are {', '.join(allowed)}."
         )
 
 

@@ -49,7 +49,7 @@ FindRoute = Callable[[], str | None]
 """Finds the pattern of the path that the framework routed a request by; None if it has none."""
 
 PRICE_SECONDS = 300.0
-"""After the service was asked for a price, it is not asked again for so long."""
+"""How long the service is not asked for the same price again."""
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
@@ -287,8 +287,8 @@ class Paywall:
     def expect(self, offers: Iterable[Offer]) -> None:
         """For adapters: have it checked, when the application starts, that the service knows these offers.
 
-        A service in this process is asked at once. Of any other, what is missing is logged, once, when its
-        contracts have been read for a request. Raises `ConfigurationError`.
+        A service in this process is asked at once. For any other service, missing offers are logged once,
+        when its contracts have been read for a request. Raises `ConfigurationError`.
         """
         offers = [alternative for offer in offers for alternative in offer.alternatives]
         self._revisions.expect(offers)
@@ -356,7 +356,7 @@ class Paywall:
                     self.record_price(offer, answer)
 
     def _may_ask_price(self, sells: str) -> bool:
-        """Whether the caller is the one who asks now."""
+        """Whether the price is due to be asked for; then it is the caller who asks."""
         now = time.monotonic()
         if now - self._priced_at.get(sells, float("-inf")) < PRICE_SECONDS:
             return False

@@ -372,8 +372,8 @@ def choose_setting_names(
 ) -> NameSetting:
     """Name settings by where they were given: as an argument or as a variable.
 
-    One that was not given is a variable, or belongs where a framework's configuration has the others. A
-    keyword argument is never asked for: keys do not belong in source code.
+    A setting that was not given is named as a variable, or as a key of the framework's configuration that has
+    the others. It is never named as a keyword argument: keys do not belong in source code.
     """
 
     def name_setting(name: str) -> str:

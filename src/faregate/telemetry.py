@@ -178,7 +178,7 @@ def get_metrics() -> Metrics:
     return Metrics()
 
 
-def describe(sale: Sale, known: Attributes) -> Attributes:
+def describe(sale: Sale, added: Attributes) -> Attributes:
     """Return attributes that have few values each, so that metrics may have them too."""
     attributes = {
         "faregate.offer": sale.offer,
@@ -186,7 +186,7 @@ def describe(sale: Sale, known: Attributes) -> Attributes:
         "http.request.method": sale.method,
         "http.route": sale.route,
     }
-    return {**{name: value for name, value in attributes.items() if value is not None}, **known}
+    return {**{name: value for name, value in attributes.items() if value is not None}, **added}
 
 
 def _describe_asset(sale: Sale) -> Attributes:

@@ -36,7 +36,7 @@ View = Callable[..., Any]
 
 EXEMPT = "faregate_exempt"
 _SOLD = "faregate_sold"
-"""On what stands below its price, and must not be run by the router itself."""
+"""Marks a function that stands below its price: the router must not run it without the price."""
 
 _MAX_KEPT = 10_000
 """How many placements an app remembers."""
@@ -87,7 +87,7 @@ def _find_offers(app: Flask, rule: Rule, parts: tuple[Any, ...]) -> tuple[Offer,
 
 
 def recall_rule(app: Flask, rule: Rule, method: str) -> Placement:
-    """Give what `inspect_rule` found at the first request. Flask takes no more hooks from then on."""
+    """Return what `inspect_rule` returned first. Flask takes no more hooks after the first request."""
     view, middleware = app.view_functions.get(rule.endpoint), app.extensions[NAME]
     kept: dict[tuple[object, ...], Placement] = middleware.placements
     # A view may be replaced at any time, and what a view wraps may be given a price. A rule has no hash.
@@ -133,12 +133,12 @@ def find_login(view: object) -> str | None:
 
 
 def _is_bypassed(view: View | None) -> bool:
-    """Whether a price was put on this function, and the router runs it without."""
+    """Whether the router runs this function without the price that was put on it."""
     return hasattr(view, _SOLD) and not find_offers(view)
 
 
 def _is_class_bypassed(app: Flask, view: View | None) -> bool:
-    """Whether another rule sells what this class-based view is: `as_view` makes a function each time."""
+    """Whether another rule sells the class of this view: each call of `as_view` makes a new function."""
     if not hasattr(view, "view_class"):
         return False
     made = list(_list_made(view))
@@ -212,7 +212,7 @@ def _has_path_of(app: Flask, rule: Rule, other: Rule, method: str) -> bool:
 
 
 def _is_head_unpriced(view: Any) -> bool:
-    """Whether a class answers HEAD with its `get`, and the price of that is by name and not for HEAD."""
+    """Whether a class answers HEAD with its `get`, and `get` has a price by name that HEAD has not."""
     if not isinstance(getattr(getattr(view, "view_class", None), "method_decorators", None), Mapping):
         return False
     head, get = (_find_parts(view, method) for method in ("HEAD", "GET"))
@@ -276,7 +276,7 @@ def find_shadowed(app: Flask) -> Iterator[str]:
 
 
 def _find_shadow(app: Flask, rule: Rule, method: str, offers: tuple[Offer, ...]) -> Rule | None:
-    """What the app's own matcher finds for all addresses of a rule, if it is another one."""
+    """The other rule that the app's matcher finds for all addresses of this rule; None if there is none."""
     shadow = None
     for address in _build_addresses(rule):
         domain, _, path = address.partition("|")
@@ -356,7 +356,7 @@ def find_sold_near(app: Flask, environ: Environ, status: int) -> tuple[str, tupl
     """`find_sold`, for a request for which the app itself found no rule and was answered with this status.
 
     Content there may be a copy of a result that a cache keeps: for this path with or without its slash, or
-    for this path on another host. A redirect is none: routers make them, and apps lead to their host.
+    for this path on another host. A redirect is no copy: routers redirect, and apps redirect to their host.
     """
     has_content = 200 <= status <= 299
     url_map = app.url_map

@@ -1,9 +1,9 @@
 """Recognise the result of a paid tool in an answer that something in front of the handlers made.
 
-A middleware, an extension, or a subclass that overrides `call_tool`, may keep results under a key without
-the tool's name. A result has no headers to be marked in, so an answer is compared with what this process
-sold lately (`checkout.copy_detection`). What the handler of a request returned is its own, also if another
-tool sells the same.
+A middleware, an extension, or a subclass that overrides `call_tool`, may keep results under a key that lacks
+the tool's name. A result has no headers to be marked in, so an answer is compared with what this process sold
+lately (`checkout.copy_detection`). What the handler of a request returned is its own, also if another tool
+sells the same.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ def watching() -> Generator[list[Any]]:
 
 
 def record_results(results: Iterable[Any]) -> None:
-    """Remember a result, as it is sold and as a paid tool returned it. An error is none."""
+    """Remember a result, as it is sold and as a paid tool returned it; but not an error."""
     for result in map(_read_result, results):
         for body in () if is_error(find_status(result)) else _list_bodies(result):
             RESULTS.add(body)
@@ -89,7 +89,7 @@ def record_results(results: Iterable[Any]) -> None:
 def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
     """Whether an unpaid answer has the content of a result, and nothing that its handlers `returned` has.
 
-    If not, it is remembered as one that anybody gets: a cache may keep it, and a tool may sell the same.
+    If not, the answer is remembered as a free one: a cache may keep it, and a paid tool may return the same.
     """
     bodies = _list_bodies(_read_result(answer))
     if any(map(RESULTS.is_copy, bodies)) and not _is_own(returned):
@@ -100,7 +100,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
 
 def _is_own(returned: Sequence[Any]) -> bool:
-    """Whether what a handler says is sold, too. It may have been changed since, as the result was."""
+    """Whether a handler of this request returned the content of a result itself."""
     return any(RESULTS.is_copy(body) for result in returned for body in _list_bodies(_read_result(result)))
 
 

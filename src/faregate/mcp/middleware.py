@@ -116,8 +116,8 @@ def add_paywall(
     """Put a paywall in front of the tools of `server`, once, where the server is made.
 
     Give a `paywall`, or the arguments of one. With `sweep_every` the journal is swept as long as the server
-    runs, after so many seconds each time. Its shutdown waits up to `drain_seconds` for what was begun. A
-    tool whose price is passed by fails the start of the server. Raises `ConfigurationError`.
+    runs, every so many seconds. Its shutdown waits up to `drain_seconds` for what was begun. The server does
+    not start if a tool can be called without its price. Raises `ConfigurationError`.
     """
     if not isinstance(cast(Any, server), MCPServer | Server):
         raise ConfigurationError(
@@ -136,6 +136,9 @@ def add_paywall(
 
 
 def _find_place(server: AnyServer) -> int:
-    """Inside what the SDK brings, outside the seller's: what is sold is what theirs let through."""
+    """Find the place inside the middleware of the SDK and outside that of the seller.
+
+    So a result is sold as the seller's middleware returns it.
+    """
     own = (type(middleware).__module__.partition(".")[0] == "mcp" for middleware in server.middleware)
     return next((place for place, is_own in enumerate(own) if not is_own), len(server.middleware))

@@ -1,8 +1,8 @@
 """What a tool sends beside its result, and what keeps its result for others to fetch.
 
 Until the payment of a tool is proven, anything that it sends could carry its result. So messages are held,
-and leave with the released result. Progress leaves as a count, for clients that wait as long as there is
-some. A question would have to leave at once: it is an error of the tool.
+and leave with the released result. Progress is sent as a count alone: clients wait as long as there is
+progress. A question to the client would have to be sent at once, so a tool that asks one fails.
 """
 
 import copy

@@ -160,8 +160,8 @@ class RevisionCache:
         For an offer with a price it publishes the prices of this code.
         """
         if offer.sells in self._declared:
-            declared = {sells: one.declared_price for sells, one in self._declared.items()}
-            prices = {sells: one.to_fields() for sells, one in declared.items() if one is not None}
+            declared = {sells: declaring.declared_price for sells, declaring in self._declared.items()}
+            prices = {sells: price.to_fields() for sells, price in declared.items() if price is not None}
             request = WireRequest("POST", PRICES, JSON, to_json(prices))
             return Call(request, lambda reply: self._store_published(reply, offer))
         return Call(_CONTRACTS, lambda reply: self._store(reply, offer))

@@ -1,7 +1,7 @@
 """Find the handler that an application runs for a request, by asking its own routers.
 
-Routers of Starlette and FastAPI are recognized by their attributes, without importing either. Of an
-application that has no such routers, nothing is found.
+Routers of Starlette and FastAPI are recognized by their attributes, without importing either. Nothing is
+found for an application without such routers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -93,7 +93,7 @@ class HandlerResolver:
     def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool) -> Handler | None:
         """The handler that answered `asked`, by what its router has written to `scope` since.
 
-        If no router was reached, the one whose result the answer may be: an error is none.
+        If no router was reached, the handler whose result the answer may repeat; an error repeats no result.
         """
         endpoint, route = _get_route(asked, scope)
         if route is not None:
@@ -107,13 +107,13 @@ class HandlerResolver:
         return self._inspect(endpoint, route, scope["method"])
 
     def _find_copied(self, asked: Mapping[str, Any], is_error: bool) -> Handler | None:
-        """Find the handler of whose result an answer may be a copy that came without a router.
+        """Find the handler whose result an answer may repeat that came without a router.
 
         A cache may keep it for any method and, if the path itself has no route, for another spelling.
         """
-        found = self.resolve(asked, any_method=True)
-        if found is not None or is_error:
-            return found
+        resolved = self.resolve(asked, any_method=True)
+        if resolved is not None or is_error:
+            return resolved
         for path in list_spellings(asked["path"]):
             scope = {**asked, "path": path, "raw_path": quote(path).encode()}
             for match in list_matches(self._app, scope, any_method=True):
@@ -123,9 +123,9 @@ class HandlerResolver:
         return None
 
     def is_page(self, asked: Mapping[str, Any], path: str) -> bool:
-        """Whether a decoded path on the host of `asked` is that of a page: a route that sells nothing.
+        """Whether a decoded path, on the host of `asked`, leads to a page: a route that sells nothing.
 
-        Its path has no parameters, which could hold anything.
+        The path of a page has no parameters, because a parameter could hold anything.
         """
         raw_path = quote(path).encode()
         scope: dict[str, Any] = {
@@ -214,10 +214,10 @@ def list_matches(
 ) -> Iterator[RouteMatch]:
     """List the routes that take the request of this ASGI scope, in the order of the routers.
 
-    The first answers; where a layer leads to several applications, the first of one of them. `first_only`:
-    list only those. At least one match is yielded: without a route, the application itself. `any_method`:
-    list those too that take its path with another method. `entered` are the ids of the routers above:
-    a layer may hold one of those as well.
+    The first route answers. Where a layer leads to several applications, one of their first routes answers.
+    With `first_only`, list only first routes. Without any route, yield the application itself. With
+    `any_method`, list also routes that take the path with another method. `entered` are the ids of the
+    routers above: a layer may hold one of them as well.
     """
     for layers in list_chains(app):
         router = id(get_router(layers[-1]))

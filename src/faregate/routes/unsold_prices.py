@@ -1,6 +1,7 @@
 """Prices that no route sells, such as one that a dependency returns and nothing asks for.
 
-The paywall knows the requests that are sold by their routes: it withholds nothing of any other one.
+The paywall knows by the routes which requests are sold, and withholds nothing of other requests. So such a
+price protects nothing.
 """
 
 import gc

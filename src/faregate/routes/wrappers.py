@@ -1,7 +1,7 @@
 """Find the paywalls and other middleware around an application.
 
-Independent of frameworks: a layer wraps what it keeps as `app` or `application`, as most middleware of ASGI
-and WSGI does, or else what leads to a router among its attributes, its closure or its arguments.
+Independent of frameworks. Most middleware of ASGI and WSGI keeps what it wraps as `app` or `application`. In
+any other layer, the attributes, the closure and the arguments are searched for what leads to a router.
 """
 
 import re
@@ -42,7 +42,8 @@ class PaywallLayer:
 def unwrap(app: Any) -> list[Any]:
     """The layers around an application from the outside in, and at last the application itself.
 
-    That is what has routes, or wraps nothing. Of several, it is the one that the layers name.
+    The application is what has routes, or wraps nothing. If there are several, it is the one that the layers
+    name.
     """
     return list_chains(app)[0]
 
@@ -51,7 +52,7 @@ def list_chains(app: Any) -> list[list[Any]]:
     """The ways through the layers of an application, each from the outside in, to what has routes.
 
     A layer may lead to several: by host, by path, or to a second one for what the first does not have. The
-    applications that layers name come first. If nothing has routes, the one way is that of the names.
+    applications that layers name come first. If nothing has routes, the only way follows those names.
     """
     chains: list[tuple[tuple[int, ...], list[Any]]] = []
     seen, waiting = dict[int, Any](), deque[tuple[tuple[int, ...], list[Any]]]([((), [app])])
@@ -73,9 +74,9 @@ def list_chains(app: Any) -> list[list[Any]]:
 
 
 def _may_ask(layer: Any, name: str, place: tuple[int, ...]) -> bool:
-    """Whether a layer may be asked for this attribute: one that is named by those before it always may.
+    """Whether a layer may be asked for this attribute. A layer may be that the layers before it name.
 
-    Any other may be a proxy, which has nothing to answer with before there is a request.
+    Any other layer may be a proxy, which cannot answer outside of a request.
     """
     return (
         not any(place)

@@ -1,4 +1,4 @@
-"""The in-memory state of one environment: catalog, records, reserved balances."""
+"""The store in memory: catalog, records and reserved balances of one environment."""
 
 import heapq
 from bisect import bisect_right

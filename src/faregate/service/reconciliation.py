@@ -371,13 +371,13 @@ class _Comparison:
             f"{payment.transaction_hash}"
         )
         match self._chain.look(payment):
-            case PaymentSettled(transaction_hash=found, amount=amount):
+            case PaymentSettled(transaction_hash=settled_by, amount=amount):
                 if amount not in (None, payment.settled_amount):
                     excess, price = amount - payment.settled_amount, format_price(amount, symbol)
-                    return _describe(payment, "amount", symbol, excess, books, f"{price} by {found}")
-                if found in (payment.transaction_hash, payment.settled_again):
+                    return _describe(payment, "amount", symbol, excess, books, f"{price} by {settled_by}")
+                if settled_by in (payment.transaction_hash, payment.settled_again):
                     return None
-                return _describe(payment, "hash", symbol, 0, books, f"settled on the chain by {found}")
+                return _describe(payment, "hash", symbol, 0, books, f"settled on the chain by {settled_by}")
             case PaymentRefused(reason=reason):
                 chain = f"can never settle: {reason}"
             case _:

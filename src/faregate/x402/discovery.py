@@ -57,7 +57,9 @@ def amend(instructions: str, described: Described | None, others: Schema = _NO_S
     if text is None:
         return instructions
     descriptions = () if described is None else _describe(described, mime_type)
-    choices: Iterator[Schema] = chain(({_BAZAAR: one, **others} for one in descriptions), (others,))
+    choices: Iterator[Schema] = chain(
+        ({_BAZAAR: description, **others} for description in descriptions), (others,)
+    )
     for extensions in filter(None, choices):
         added = json.dumps({_EXTENSIONS: extensions}, separators=(",", ":"))
         amended = base64.b64encode(f"{text[:-1]},{added[1:]}".encode()).decode()

@@ -134,8 +134,8 @@ def compare(transaction: Transaction, seen: SettlementResult) -> Comparison:
     """Compare a payment with what its chain proves."""
     books = transaction.status
     match seen:
-        case PaymentSettled(transaction_hash=found):
-            chain = f"settled on the chain by {found}"
+        case PaymentSettled(transaction_hash=settled_by):
+            chain = f"settled on the chain by {settled_by}"
         case PaymentRefused(reason=reason):
             chain = f"can never settle: {reason}"
         case SettlementPending():
