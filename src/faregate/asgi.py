@@ -111,7 +111,7 @@ class PaywallMiddleware:
 
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, at the start or first request."""
-        self.paywall.expect(self.path_rules.offers.values())
+        self.paywall.expect_offers(self.path_rules.offers.values())
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, root_path = scope["path"], scope.get("root_path", "")

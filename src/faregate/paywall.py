@@ -125,7 +125,7 @@ class Paywall:
         self._events.add(telemetry.observer)
         return GuardedInstrumentation(telemetry)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Reset the paywall, for tests: empty a journal in memory, and forget the revisions."""
         self._revisions.forget()
         self._instructions.clear()
@@ -223,7 +223,7 @@ class Paywall:
             resource_url if settings.public_url or settings.trust_host else "",
         )
 
-    def present(
+    def render_response(
         self, answer: Response, request: Request, accept: str, resource_url: str, offer: Offer | None
     ) -> Response:
         """Render the paywall's own response for this payer: a page for people, JSON for everybody else.
@@ -284,7 +284,7 @@ class Paywall:
         # Leave one second even if reading the body and calling access took all the time.
         return min(request.work_seconds, max(left, 1.0))
 
-    def expect(self, offers: Iterable[Offer]) -> None:
+    def expect_offers(self, offers: Iterable[Offer]) -> None:
         """For adapters: have it checked, when the application starts, that the service knows these offers.
 
         A service in this process is asked at once. For any other service, missing offers are logged once,

@@ -117,7 +117,7 @@ class PaywallMiddleware:
 
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, with the first request."""
-        self.paywall.expect(self.path_rules.offers.values())
+        self.paywall.expect_offers(self.path_rules.offers.values())
 
     def find_bypass(self, checkout: "WSGICheckout", server_environ: Environ, status: int) -> Bypass | None:
         """For adapters that know what a request is for: find what answered in place of what is sold.

@@ -182,7 +182,7 @@ def test_two_prices_by_use_for_one_name_are_refused(tmp_path: Path) -> None:
     other = Usage(at_most="0.40 USDC", rates=PRICE.rates)
     offers = [Offer("chat", price=price) for price in (PRICE, other)]
     with pytest.raises(ConfigurationError, match=r"sold for up to 0\.50 USDC and for up to 0\.40 USDC"):
-        paywall.expect(offers)
+        paywall.expect_offers(offers)
     paywall.close()
 
 
@@ -190,7 +190,7 @@ def test_the_price_of_a_service_elsewhere_is_set_there() -> None:
     environ = {"FAREGATE_BASE_URL": "https://service.invalid", "FAREGATE_API_KEY": "svc_test_1"}
     paywall = Paywall(environ=environ)
     with pytest.raises(ConfigurationError, match="is set in your account there"):
-        paywall.expect([Offer("chat", price=PRICE)])
+        paywall.expect_offers([Offer("chat", price=PRICE)])
     paywall.close()
 
 

@@ -225,7 +225,7 @@ def test_an_empty_journal_is_a_journal() -> None:
 def test_a_paywall_that_forgets_knows_no_proof_of_before() -> None:
     paywall = Paywall(environ={"FAREGATE_BASE_URL": "emulator:"}, journal=(journal := MemoryJournal()))
     journal.claim("proof", Claimant("GET /"))
-    paywall.forget()
+    paywall.reset()
     assert len(journal) == 0
 
 

@@ -192,7 +192,7 @@ def test_a_page_that_fails_is_replaced_by_the_json(
 
     paywall = Paywall(base_url="emulator:", environ={}, payment_page=page)
     response, request = unpaid(entry()), Request("GET", "/report", ())
-    assert b"<h1>" in paywall.present(response, request, BROWSER, URL, None).body
+    assert b"<h1>" in paywall.render_response(response, request, BROWSER, URL, None).body
     monkeypatch.setattr("faregate.pages.payment.render", fail)
-    assert paywall.present(response, request, BROWSER, f"{URL}&new", None) is response
+    assert paywall.render_response(response, request, BROWSER, f"{URL}&new", None) is response
     assert "the JSON is sent" in caplog.text

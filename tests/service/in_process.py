@@ -35,7 +35,7 @@ def open_paywall(environ: Mapping[str, str], *offers: Offer, **arguments: Any) -
     """A paywall of an application that sells these offers, as it starts."""
     paywall = Paywall(environ=environ, **arguments)
     try:
-        paywall.expect(offers)
+        paywall.expect_offers(offers)
         yield paywall
     finally:
         paywall.close()

@@ -350,7 +350,7 @@ def test_another_address_than_the_catalogs_fails_at_start(tmp_path: Path) -> Non
 def test_a_price_needs_a_service_in_this_process() -> None:
     environ = {"FAREGATE_BASE_URL": "http://127.0.0.1:9", "FAREGATE_API_KEY": "svc_test_x"}
     with pytest.raises(ConfigurationError, match="the price of a service elsewhere is set in your account"):
-        Paywall(environ=environ).expect([PRICED])
+        Paywall(environ=environ).expect_offers([PRICED])
 
 
 def test_the_emulator_asks_the_price_of_the_code(payer: Any) -> None:

@@ -591,7 +591,7 @@ class Checkout:
         if not answer.code:
             return answer
         incoming = self.incoming
-        return self._paywall.present(
+        return self._paywall.render_response(
             answer, incoming.request, incoming.accept, self._resource_url, self._offer
         )
 

@@ -232,9 +232,9 @@ def _allow_storing(response: Response) -> Response:
 
 
 def make_before_request(sold: Offer) -> Callable[[], None]:
-    """A `before_request` that has whatever the router found sold, after all other such functions.
+    """Make a `before_request` that sells what the router found, and that runs after all other such functions.
 
-    One of them may be a login, of a blueprint inside the one that is sold: it answers before anybody pays.
+    One of them may be the login of a blueprint inside the one that is sold. It must answer before the price.
     """
 
     def sell() -> None:

@@ -71,7 +71,7 @@ class PaywallMiddleware:
         async def live(server: Any) -> AsyncGenerator[Any]:
             # Not before the start: tools are added after the paywall.
             check_tools(self._server)
-            self.paywall.expect(list_routes(self._server).offers)
+            self.paywall.expect_offers(list_routes(self._server).offers)
             async with inner(server) as state, self._sweeping():
                 self._lives += 1
                 try:

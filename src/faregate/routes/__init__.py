@@ -92,7 +92,7 @@ class RouteTable:
         Raises `ConfigurationError`.
         """
         for paywall, offers in self.group_offers().items():
-            paywall.expect(offers)
+            paywall.expect_offers(offers)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def use_emulator(emulator: Emulator) -> Generator[None]:
 def _reset_paywalls() -> None:
     # A copy: a paywall that another thread creates meanwhile must not break the loop.
     for paywall in list(get_embedded_transport().paywalls):
-        paywall.forget()
+        paywall.reset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,8 @@ class FacilitatorClient:
     def settle(self, payment: SignedPayment, terms: Terms, amount: int | None = None) -> PaymentSent:
         """Ask to settle the price, or this amount of the authorization.
 
-        Whatever it answers, and if it does not, the money may move. Raises nothing: an error, too, does not
-        say that nothing was sent.
+        The money may move whatever the answer is, and also without one. Raises nothing: an error does not
+        prove that nothing was sent.
         """
         request = _build_request(payment, terms, terms.amount if amount is None else amount)
         try:

@@ -1,4 +1,4 @@
-"""Keep the gas account's nonces moving: whatever was signed gets into a block, also after its payment ended.
+"""Keep the gas account's nonces moving: what was signed gets into a block, also after its payment ended.
 
 A payment that a stranger settled has no further attempt, but the transfer that was signed for it still holds
 its gas nonce. Any worker may run this, at any time, beside any other.
