@@ -41,7 +41,7 @@ def make_paywall(get_response: Any) -> Any:
 class Site:
     """A project being served, the service behind it, and a payer's HTTP client."""
 
-    colour: str
+    interface: str
     url: str
     emulator: Emulator
     http: httpx.Client
@@ -108,13 +108,13 @@ def ask_wsgi(place: str, proof: str | None = None, **environ: Any) -> tuple[str,
 
 
 @contextmanager
-def served(colour: str, *patterns: Any, **settings: Any) -> Generator[Site]:
+def served(interface: str, *patterns: Any, **settings: Any) -> Generator[Site]:
     emulator = Emulator()
     with project(*patterns, emulator=emulator, **settings):
         serve: Any = (
             serving(get_asgi_application(), lifespan="off")
-            if colour == "asgi"
+            if interface == "asgi"
             else serving_wsgi(get_wsgi_application())
         )
         with serve as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
-            yield Site(colour, url, emulator, http, Wallet())
+            yield Site(interface, url, emulator, http, Wallet())

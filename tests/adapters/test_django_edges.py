@@ -86,7 +86,7 @@ Serve = Callable[..., Any]
 
 @contextmanager
 def serving_site(
-    colour: str, *routes: Any, faregate: dict[str, Any] | None = None, **settings: Any
+    interface: str, *routes: Any, faregate: dict[str, Any] | None = None, **settings: Any
 ) -> Generator[Site]:
     transport: Any = EmbeddedTransport(Emulator())
     service: Any = {"base_url": "http://service.example", "api_key": TEST_KEY, "transport": transport}
@@ -94,7 +94,7 @@ def serving_site(
     said |= {"PUBLIC_URL": "https://seller.example", "JOURNAL": "memory:", **(faregate or {})}
     settings = {"MIDDLEWARE": MIDDLEWARE, "ROOT_URLCONF": routes, **settings}
     with override_settings(FAREGATE=said, **settings):
-        awaiting = colour == "asgi"
+        awaiting = interface == "asgi"
         app: Any = get_asgi_application() if awaiting else get_wsgi_application()
         server = serving(app, lifespan="off") if awaiting else serving_wsgi(app)
         with server as url, httpx.Client(base_url=url, timeout=20, trust_env=False) as http:

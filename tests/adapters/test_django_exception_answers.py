@@ -240,8 +240,8 @@ RAISING = (
 RETURNING = ("/returned", "/rest-returned")
 
 
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_an_exception_that_is_answered_is_failed_work(colour: str) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_an_exception_that_is_answered_is_failed_work(interface: str) -> None:
     views = list_views()
     settings: dict[str, Any] = {
         "MIDDLEWARE": [f"{__name__}.redirect_strangers", PAYWALL],
@@ -249,7 +249,7 @@ def test_an_exception_that_is_answered_is_failed_work(colour: str) -> None:
         "REST_FRAMEWORK": {"EXCEPTION_HANDLER": f"{__name__}.answer_rest"},
         "DEBUG": False,
     }
-    with served(colour, *views, **settings) as site:
+    with served(interface, *views, **settings) as site:
         urls = NotFound(*views)
         with override_settings(ROOT_URLCONF=urls):
             answers = {place: site.buy(place) for place in (*RAISING, *RETURNING)}
@@ -260,14 +260,14 @@ def test_an_exception_that_is_answered_is_failed_work(colour: str) -> None:
         assert sorted(site.statuses) == ["failed"] * len(RAISING) + ["succeeded"] * len(RETURNING)
 
 
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_an_error_in_an_envelope_is_failed_work(colour: str) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_an_error_in_an_envelope_is_failed_work(interface: str) -> None:
     bills_404 = paid("daily_report", billable=frozenset((200, 404)))
     places = {"plain": envelop(SOLD(returning)), "async": envelop_async(SOLD(areturning))}
     places |= {"rest": SOLD(RestEnveloped.as_view()), "billed": bills_404(RestEnveloped.as_view())}
     places["prefix"] = RestBelow.as_view()
     views = (path(f"{name}/<int:status>", view) for name, view in places.items())
-    with served(colour, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
+    with served(interface, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
         for name in places:
             assert site.buy(f"/{name}/200").status_code == 200
         for name in ("plain", "async", "rest", "prefix"):

@@ -330,19 +330,19 @@ def pages() -> Pages:
 
 
 @pytest.fixture(params=["wsgi", "asgi"])
-def colour(request: pytest.FixtureRequest) -> str:
+def interface(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def visit(colour: str, pages: Pages, tmp_path: Path) -> Any:
+def visit(interface: str, pages: Pages, tmp_path: Path) -> Any:
     def visit(backend: str = "db", **settings: Any) -> Any:
         engine = f"django.contrib.sessions.backends.{backend}"
         settings |= {"SESSION_ENGINE": engine, "SESSION_FILE_PATH": str(tmp_path), "USE_I18N": True}
         settings.setdefault("MIDDLEWARE", OUTSIDE)
         # Each purchase runs: a payer buys one page again while an earlier payment is open.
         settings["FAREGATE"] = {"RESUME_OPEN_PAYMENTS": False, **settings.get("FAREGATE", {})}
-        return served(colour, *pages.routes(), **settings)
+        return served(interface, *pages.routes(), **settings)
 
     return visit
 
@@ -530,7 +530,7 @@ def test_the_session_of_a_paid_result_is_what_it_is_without_a_price(
                 assert write in (put_inside_and_save,) or CONTENT in str(unsold[1]), case
 
 
-def test_an_error_that_a_memo_keeps_leaves_without_the_cookies_of_its_sale(colour: str) -> None:
+def test_an_error_that_a_memo_keeps_leaves_without_the_cookies_of_its_sale(interface: str) -> None:
     kept: list[HttpResponse] = []
 
     @paid("daily_report")
@@ -545,7 +545,7 @@ def test_an_error_that_a_memo_keeps_leaves_without_the_cookies_of_its_sale(colou
             kept.append(answer)
         return answer
 
-    with served(colour, path("sold", memo)) as site:
+    with served(interface, path("sold", memo)) as site:
         assert pay(site, "/sold", "good").headers.get("set-cookie") is None
         again = site.ask("/sold")
         assert (again.status_code, again.text) == (404, "none such")

@@ -92,9 +92,9 @@ async def content() -> str:
 
 
 @pytest.mark.parametrize("scope", ["request", "function"])
-@pytest.mark.parametrize("colour", ["async", "sync"])
+@pytest.mark.parametrize("kind", ["async", "sync"])
 def test_a_dependency_that_yields_ends_before_the_result_or_after_it_and_nothing_leaks(
-    shop: Shop, scope: Any, colour: str
+    shop: Shop, scope: Any, kind: str
 ) -> None:
     """With `scope="function"` it ends before the payment is taken, by default after the result is sent."""
     seen = list[str]()
@@ -107,7 +107,7 @@ def test_a_dependency_that_yields_ends_before_the_result_or_after_it_and_nothing
         yield "open"
         seen.append(f"closed after {shop.completions} completions")
 
-    dependency: Callable[..., Any] = awaiting if colour == "async" else blocking
+    dependency: Callable[..., Any] = awaiting if kind == "async" else blocking
 
     async def endpoint(opened: Annotated[str, Depends(dependency, scope=scope)]) -> str:
         return CONTENT

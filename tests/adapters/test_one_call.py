@@ -271,8 +271,8 @@ def answer_twice(get_response: Any) -> Any:
     return call
 
 
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_a_middleware_of_django_sells_one_call_of_a_view(colour: str) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_a_middleware_of_django_sells_one_call_of_a_view(interface: str) -> None:
     runs: list[str] = []
 
     def work(_request: HttpRequest) -> HttpResponse:
@@ -285,7 +285,7 @@ def test_a_middleware_of_django_sells_one_call_of_a_view(colour: str) -> None:
 
     routes = (path("view", paid("daily_report")(work)), path("sold/one", free))
     below = [HIDDEN, f"{__name__}.answer_twice"]
-    with served(colour, *routes, MIDDLEWARE=below, FAREGATE={"OFFERS": PREFIX}) as site:
+    with served(interface, *routes, MIDDLEWARE=below, FAREGATE={"OFFERS": PREFIX}) as site:
         for place in ("/view", "/sold/one"):
             runs.clear()
             answer = site.buy(place)

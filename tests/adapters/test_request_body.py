@@ -267,7 +267,7 @@ def by_upload(request: HttpRequest) -> HttpResponse:
 
 
 @pytest.fixture(params=["wsgi", "asgi"])
-def colour(request: pytest.FixtureRequest) -> str:
+def interface(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -278,16 +278,16 @@ def buy(site: Site, body: bytes, **options: Any) -> tuple[str, int, bytes]:
 
 
 @pytest.mark.parametrize("view", [by_body, by_stream])
-def test_django_views_read_the_body_that_was_compared(colour: str, view: Any) -> None:
-    with served(colour, path("sold", view)) as site:
+def test_django_views_read_the_body_that_was_compared(interface: str, view: Any) -> None:
+    with served(interface, path("sold", view)) as site:
         proof, *answer = buy(site, b"body")
         assert answer == [200, b"body"]
         assert site.ask("/sold", proof, "POST", content=b"ydob").status_code == 409
 
 
-def test_django_limits_what_it_would_without_a_payment(colour: str) -> None:
+def test_django_limits_what_it_would_without_a_payment(interface: str) -> None:
     """A small form with a larger file: its limit is not about files."""
-    with served(colour, path("sold", by_upload), DATA_UPLOAD_MAX_MEMORY_SIZE=20) as site:
+    with served(interface, path("sold", by_upload), DATA_UPLOAD_MAX_MEMORY_SIZE=20) as site:
         proof, *answer = buy(site, FORM % (b"x" * 100), **MULTIPART)
         assert answer == [200, b"x" * 100]
         other = site.ask("/sold", proof, "POST", content=FORM % (b"y" * 100), **MULTIPART)
@@ -309,9 +309,9 @@ class Reading:
 
 
 @pytest.mark.parametrize(("how", "status"), [("body", 409), ("form", 200)])
-def test_django_compares_what_middleware_outside_left(colour: str, how: str, status: int) -> None:
+def test_django_compares_what_middleware_outside_left(interface: str, how: str, status: int) -> None:
     middleware = [f"{__name__}.Reading", PAYWALL]
-    with served(colour, path("sold", by_upload), MIDDLEWARE=middleware) as site:
+    with served(interface, path("sold", by_upload), MIDDLEWARE=middleware) as site:
         first = FORM % b"one"
         proof = site.proof(f"/sold?{how}", "POST", content=first, **MULTIPART)
         answers = [
@@ -322,13 +322,13 @@ def test_django_compares_what_middleware_outside_left(colour: str, how: str, sta
         assert answers[1].status_code == status
 
 
-def test_django_reads_nothing_without_a_payment(colour: str) -> None:
+def test_django_reads_nothing_without_a_payment(interface: str) -> None:
     seen = list[bool]()
 
     def free(request: HttpRequest) -> HttpResponse:
         seen.append(isinstance(vars(request)["_stream"], io.BytesIO))
         return HttpResponse()
 
-    with served(colour, path("free", free)) as site:
+    with served(interface, path("free", free)) as site:
         assert site.ask("/free", None, "POST", content=b"body").status_code == 200
     assert seen == [False]

@@ -21,15 +21,15 @@ SWEEPS: dict[str, Callable[[Paywall], SweepReport]] = {
 }
 
 
-def count_swept(paywall: Paywall, colour: str) -> int:
+def count_swept(paywall: Paywall, interface: str) -> int:
     """The rows looked at; each of them came to something that was counted."""
-    report = SWEEPS[colour](paywall)
+    report = SWEEPS[interface](paywall)
     assert report.looked_at == report.settled + report.failed + report.held + len(report.stuck)
     return report.looked_at
 
 
-@pytest.mark.parametrize("colour", SWEEPS)
-def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -> None:
+@pytest.mark.parametrize("interface", SWEEPS)
+def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(interface: str) -> None:
     clock, plain, emulator = Clock(), Plain(), Emulator()
     transport: Any = EmbeddedTransport(emulator)
     address, key = "http://service.example", "svc_test_emulator"
@@ -40,13 +40,13 @@ def test_a_held_result_is_paid_for_by_the_sweep_and_fetched_later(colour: str) -
     app = PaywallMiddleware(plain, paywall, offers={"/": "slow_settlement"})
     proof = Wallet().pay(header(ask(app, "/"), b"payment-required"))
     assert ask(app, "/", proof)[0]["status"] == 202
-    assert count_swept(paywall, colour) == 0  # not due yet
+    assert count_swept(paywall, interface) == 0  # not due yet
     clock.now += 7
-    assert count_swept(paywall, colour) == 1  # still settling
+    assert count_swept(paywall, interface) == 1  # still settling
     clock.now += 13
-    assert count_swept(paywall, colour) == 1  # settled and proven
+    assert count_swept(paywall, interface) == 1  # settled and proven
     clock.now += 3600
-    assert count_swept(paywall, colour) == 0
+    assert count_swept(paywall, interface) == 0
     calls = len(emulator.calls())
     sent = ask(app, "/", proof)
     assert (sent[0]["status"], sent[1]["body"]) == (200, CONTENT.encode())

@@ -19,7 +19,7 @@ WRITER_TESTS = ("tests/journals/test_writer.py",)
 RESUMPTION = ("tests/core/test_resumption.py",)
 PURCHASES = ("tests/journals/test_purchases.py",)
 UNSENT = ("tests/journals/test_unsent_results.py",)
-IDENTIFIERS = ("tests/core/test_payment_identifier.py", "tests/journals/test_identifiers.py")
+IDENTIFIERS = ("tests/core/test_payment_identifier.py", "tests/journals/test_named_purchases.py")
 PAID_BEFORE = ("tests/journals/test_paid_before.py",)
 ADAPTER_TESTS = (
     "tests/checkout",
