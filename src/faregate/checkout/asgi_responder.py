@@ -289,17 +289,27 @@ class PaywallResponder:
         if lock.locked():  # a task of the handler's waits for a message, and notes it
             return self._has_payer_left
         async with lock:
-            # A server without a message waits, and is cancelled there. Two messages are enough: the end of a
-            # body that was not read, and that the payer has left.
-            with suppress(Exception), anyio.move_on_after(_find_patience(self._receive)):
-                for _ in range(2):
-                    message = await self._next_message()
-                    if message["type"] != "http.request":
-                        break
-                    self._read_ahead_messages.append(message)
-                    if message.get("more_body", False):
-                        break
+            # A server without a message waits, and is cancelled there.
+            with suppress(Exception):
+                if not _asks_elsewhere(self._receive):
+                    with anyio.move_on_after(0):
+                        await self._take_messages()
+                else:
+                    async with anyio.create_task_group() as group:
+                        group.start_soon(_cancel_soon, group.cancel_scope)
+                        await self._take_messages()
+                        group.cancel_scope.cancel()
         return self._has_payer_left
+
+    async def _take_messages(self) -> None:
+        # Two are enough: the end of a body that was not read, and that the payer has left.
+        for _ in range(2):
+            message = await self._next_message()
+            if message["type"] != "http.request":
+                break
+            self._read_ahead_messages.append(message)
+            if message.get("more_body", False):
+                break
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
@@ -582,14 +592,20 @@ class PaywallResponder:
             self._server_scope["session"] = self._scope["session"]
 
 
-def _find_patience(receive: Receive) -> float:
-    """Find for how many seconds a message is waited for that may be there.
+def _asks_elsewhere(receive: Receive) -> bool:
+    """Whether a message that is there comes a little later: from another thread or another task.
 
-    Servers give one at once. Not those that fetch it from another thread, as Granian does, nor Starlette's
-    `BaseHTTPMiddleware`, which asks in a task of its own.
+    Granian fetches it from a thread. Starlette's `BaseHTTPMiddleware` asks in a task of its own.
     """
     module = getattr(receive, "__module__", None)
-    return 0.005 if module == "starlette.middleware.base" or isinstance(receive, BuiltinMethodType) else 0
+    return module == "starlette.middleware.base" or isinstance(receive, BuiltinMethodType)
+
+
+async def _cancel_soon(scope: anyio.CancelScope) -> None:
+    """Cancel after 5 ms and 20 turns of the event loop: on a busy machine, 5 ms may be less than one turn."""
+    for _ in range(20):
+        await anyio.sleep(0.00025)
+    scope.cancel()
 
 
 def find_responder(scope: Mapping[str, Any]) -> PaywallResponder | None:
