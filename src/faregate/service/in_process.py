@@ -87,20 +87,20 @@ class _Own:
             self._granted = granted = current, self._runtime.backends.open_own(current)
         return granted[1]
 
-    def get_known(self) -> KeyGrant:
-        """Return what `authenticate` gave last: enough to complete what was sold, at whatever price."""
+    def get_last_grant(self) -> KeyGrant:
+        """Return what `authenticate` returned last: enough to complete a payment, whatever its price."""
         granted = self._granted
         return self.authenticate("") if granted is None else granted[1]
 
 
-class _Known:
-    """The same without a read of the account."""
+class _LastGrant:
+    """The `Accounts` of calls that finish a payment: like `_Own`, without a read of the account."""
 
     def __init__(self, own: _Own) -> None:
         self._own = own
 
     def authenticate(self, secret: str) -> KeyGrant:
-        return self._own.get_known()
+        return self._own.get_last_grant()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Running:
 
     runtime: Runtime
     own: _Own
-    known: _Known
+    last_grant: _LastGrant
     close: Callable[[], None]
 
 
@@ -160,7 +160,7 @@ class InProcessService:
                     return json_value_response(self._publish(json.loads(body or b"{}")))
                 running = self._open()
                 self._begin(running)
-                accounts = running.known if finishes_payment(url) else running.own
+                accounts = running.last_grant if finishes_payment(url) else running.own
                 return respond(WireRequest(method, path, headers, body), accounts)
         except (DatabaseError, StoreUnavailable) as error:
             raise NoAnswer(f"the service's database is away: {error}") from error
@@ -300,7 +300,7 @@ def _open_to_read(settings: Settings, environment: Environment) -> _Running:
 
 def _make_running(runtime: Runtime, account: AccountRow, stack: ExitStack) -> _Running:
     own = _Own(runtime, account)
-    return _Running(runtime, own, _Known(own), stack.pop_all().close)
+    return _Running(runtime, own, _LastGrant(own), stack.pop_all().close)
 
 
 def _prepare_tables(settings: Settings) -> None:

@@ -115,7 +115,7 @@ _RECORD_SENT: Final = Statement(
     .where(_OF_ATTEMPT)
     .values(
         note=bindparam("answer"),
-        transaction_hash=func.coalesce(attempts.c.transaction_hash, bindparam("found")),
+        transaction_hash=func.coalesce(attempts.c.transaction_hash, bindparam("answered_hash")),
     )
 )
 _RECORD_SIGNED: Final = update(attempts).where(_OF_ATTEMPT)
@@ -320,14 +320,14 @@ def record_sent(
     account: int,
     stored: StoredTransaction,
     number: int,
-    found: str | None,
+    answered_hash: str | None,
     note: str,
     *,
     durable: bool = True,
 ) -> None:
     """Write down the answer to what this attempt sent."""
     values = {"of_account": account, "of_transaction": stored.id, "attempt": number}
-    answered = {**values, "found": found, "answer": note[:MAX_NOTE]}
+    answered = {**values, "answered_hash": answered_hash, "answer": note[:MAX_NOTE]}
     database.change(_RECORD_SENT, answered, durable=durable)
 
 

@@ -73,7 +73,7 @@ _POSTPONE: Final = (
 _END: Final = (
     update(loose_payments)
     .where(_OF_LOOSE, _L.ended_at.is_(None))
-    .values(ended_at=_NOW, next_attempt_at=None, transaction_hash=bindparam("found"))
+    .values(ended_at=_NOW, next_attempt_at=None, transaction_hash=bindparam("settled_by"))
 )
 _COUNT: Final = select(_L.ended_at.is_(None), _L.transaction_hash.is_(None), func.count()).group_by(
     _L.ended_at.is_(None), _L.transaction_hash.is_(None)
@@ -181,12 +181,10 @@ def postpone(database: Database, account: int, transaction_id: str, again: int) 
         connection.execute(_POSTPONE, {**_name(account, transaction_id), "next": again})
 
 
-def end(
-    database: Database, account: int, transaction_id: str, now: int, transaction_hash: str | None
-) -> None:
-    """End a loose payment: it settled by this transaction, in a safe block; or by none, and never will."""
+def end(database: Database, account: int, transaction_id: str, now: int, settled_by: str | None) -> None:
+    """End a loose payment: `settled_by` is its transaction, in a safe block; None if it never settles."""
     with database.write_statement() as connection:
-        connection.execute(_END, {**_name(account, transaction_id), "now": now, "found": transaction_hash})
+        connection.execute(_END, {**_name(account, transaction_id), "now": now, "settled_by": settled_by})
 
 
 def find_loose(database: Database, account: int, transaction_id: str) -> LoosePayment | None:

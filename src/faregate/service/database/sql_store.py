@@ -105,9 +105,9 @@ class SqlStore:
     # The catalog
 
     def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
-        found = self._catalog().catalog.find_revision(revision_id)
-        # One that is not known may have been published since the account was read.
-        return found or self._reload().catalog.find_revision(revision_id)
+        revision = self._catalog().catalog.find_revision(revision_id)
+        # If it is missing, it may have been published since the account was read.
+        return revision or self._reload().catalog.find_revision(revision_id)
 
     def resolve(self, request: AccessRequest, listing: Listing, revision: PublishedRevision) -> AccessContext:
         terms = build_terms(listing, revision, self.account.pay_to)
