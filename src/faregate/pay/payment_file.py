@@ -162,7 +162,7 @@ class PurchaseLock:
     def release(self) -> None:
         """Free the lock, if it is held, and remove its file."""
         if self._descriptor is not None:
-            # Removed while it is held: who opens the old file now finds that it is not the same.
+            # Removed while it is held: a process that opens the old file now finds that it is not the same.
             Path(self._path).unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,7 +1,7 @@
 """Accounts: one for each environment of a seller organisation.
 
-The catalog's `[seller] id` says which seller a catalog is of. A seller without one is that of a catalog with
-the same name and address: so no catalog changes the address of a seller that it does not name.
+The `[seller] id` of a catalog names its seller. A seller without an id belongs to a catalog with the same
+name and address. So no catalog changes the address of a seller that it does not name.
 """
 
 from dataclasses import dataclass

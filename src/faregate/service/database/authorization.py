@@ -1,4 +1,4 @@
-"""Authorizations: open transactions, and the payers whose they are.
+"""Authorizations: open transactions and their payers.
 
 A payer's open transactions reserve its funds: those with all sellers of the database, because on a chain a
 payer has one balance. A simulated ledger is each seller's own. Two calls at the same time would both find

@@ -5,9 +5,9 @@ a cut-off time, the latest moment that a list was answered for. Its column is `f
 with the fencing token of a lease.
 
 A writer of an account takes a lock that writers share, and then stamps its change later than the cut-off
-time. A list with a newer moment takes that lock alone, which waits for the writers under way, and moves the
-cut-off time to its moment. Later stamps are made after reading it. Lists up to the cut-off time need no lock.
-SQLite has one writer at a time and needs no lock at all.
+time. A list with a newer moment takes that lock exclusively: it waits for the writers under way, and then
+moves the cut-off time to its moment. Later stamps are made after reading it. Lists up to the cut-off time
+need no lock. SQLite has one writer at a time and needs no lock at all.
 """
 
 from datetime import datetime
@@ -80,7 +80,7 @@ class Stamps:
     def read_clock(self) -> int:
         """Return the time of this machine: for leases, retries and expiry.
 
-        Stamps may be ahead of it, for as long as the clock of any process once was. Time measured by them
+        Stamps may be ahead of it, as far as the clock of any process once was. A time measured by stamps
         would stand still until the clock has caught up: payers would be refused, and leases never end.
         """
         return to_microseconds(self._clock())

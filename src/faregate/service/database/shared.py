@@ -18,14 +18,14 @@ class StoreOptions:
     `is_simulated` is whether payments settle on the simulated ledger: at once, or by rules. Otherwise a
     payment is `settling` from its submission on, and rules do not apply. `lease` is how long an attempt may
     take; its payment may then be taken by another one. A first attempt takes 22 seconds at most. Most
-    authorizations are valid for 60: what a process that died left must be repeated before. An attempt
-    without a result is tried again after `first_retry`, then after twice as long each time, up to
+    authorizations are valid for 60: the attempt of a process that died must be repeated within that time. An
+    attempt without a result is tried again after `first_retry`, then after twice as long each time, up to
     `last_retry`.
 
-    `is_synced_by_journal`: the callers have their journal in the same SQLite file. It syncs what it writes
-    before work begins, and with that what the store wrote earlier. The store syncs only that something is
-    about to be sent, and with that the outcome in the journal. Whatever else a power cut undoes, the chain
-    still proves.
+    `is_synced_by_journal`: the callers have their journal in the same SQLite file. The journal syncs its
+    writes before work begins, and thereby the earlier writes of the store. The store itself syncs only the
+    write before something is sent, and thereby the outcome in the journal. If a power cut undoes another
+    write, the chain still proves what happened.
     """
 
     is_simulated: bool = False
