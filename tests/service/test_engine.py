@@ -231,6 +231,37 @@ def test_a_change_in_a_batch_that_cannot_be_written_is_an_error(
     journal.disconnect()
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_a_lone_change_and_a_lone_read_use_the_connection_of_the_journal(database: Database) -> None:
+    """Each connection has a cache of its own, which the commits of others empty."""
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    database.write_with(journal)
+    executed: list[str] = []
+    journal.write(lambda connection: connection.set_trace_callback(executed.append), durable=False)
+    executed.clear()
+    database.change(_ADD, {"org": "org_1", "environment": "test", "word": "paid"}, _WORD)
+    assert database.query(_WORD, {"word": "paid"}) == [{"word": "paid"}]
+    kinds = [statement.split()[0] for statement in executed]
+    assert kinds == ["PRAGMA", "BEGIN", "SAVEPOINT", "INSERT", "SELECT", "RELEASE", "COMMIT", "SELECT"]
+    assert executed[0] == "PRAGMA synchronous = FULL"
+    with pytest.raises(DatabaseError, match="CHECK"):
+        database.change(_ADD, {"org": "org_2", "environment": SECRET})
+    journal.disconnect()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("is_shared", [True, False], ids=["with a journal", "alone"])
+def test_a_read_waits_for_no_writer(database: Database, is_shared: bool) -> None:
+    assert database.file is not None
+    journal = SqliteDatabase(database.file, 10)
+    if is_shared:
+        database.write_with(journal)
+    with writing(journal, 0):
+        assert database.query(_WORD, {"word": "paid"}) == [{"word": "paid"}]
+    journal.disconnect()
+
+
 def test_a_writer_waits_for_another_only_so_long(url: str, database: Database) -> None:
     other = Database(url, timeout=0.2)
     with database.write() as connection:

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors, schema
@@ -67,6 +67,24 @@ class SqliteDatabase:
         the write may be in the file, and no code must rely on either.
         """
         return cast(T, self.writer.call(Change(change, durable)))
+
+    def run_here(self, work: DatabaseWork) -> Any:
+        """Do as the writer's thread does with a batch of one, in this thread. Raises `JournalError`."""
+        task = Task(work)
+        self._execute([task])
+        return task.get_result()
+
+    def try_read(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Run `query` on the connection that writes; None while it is in use. Raises `JournalError`."""
+        if not self._executing.acquire(blocking=False):
+            return None
+        try:
+            self._file.check()
+            return query(self._connection.get())
+        except sqlite3.Error as error:
+            raise errors.to_journal_error(error, self.path) from error
+        finally:
+            self._executing.release()
 
     def share(self) -> None:
         """Let the service in this process write here, too.

@@ -207,6 +207,16 @@ class Database:
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Execute one statement that reads. Raises `DatabaseError`."""
         compiled = statement.compile(self._dialect)
+        if self._journal is not None:
+            rows = self._read_with(self._journal, compiled, values)
+            if rows is not None:
+                return rows
+        elif self.is_sqlite and (turn := get_turn(self.file or "")).acquire(blocking=False):
+            # On the connection that writes, if it is free: each commit empties the caches of the others.
+            try:
+                return self._execute(compiled, values, kept=self._kept_writer)
+            finally:
+                turn.release()
         try:
             return self._execute(compiled, values)
         # One from before a restart of the server. Only reads are repeated: what a write did is unknown.
@@ -227,8 +237,7 @@ class Database:
             return self._execute(compiled, values)
         following = None if then is None else then.compile(self._dialect)
         kept = self._kept_writer if durable else self._kept_unsynced
-        if self._journal is not None and get_turn(self._journal_file).locked():
-            # Others write, or wait for that. In a batch with them one sync does for all.
+        if self._journal is not None:
             refusal = self._engine.dialect.loaded_dbapi.IntegrityError
             change = _Change(compiled, values, following, durable, self.name, refusal)
             return self._change_with(self._journal, change)
@@ -243,14 +252,27 @@ class Database:
         journal.prepare_with(_prepare_shared)
         self._journal, self._journal_file = journal, os.fspath(journal.path)
 
+    def _read_with(self, journal: SqliteDatabase, compiled: Compiled, values: Values) -> list[Row] | None:
+        """Read on the connection of the journal, whose cache is warm; None while it writes."""
+        try:
+            return journal.try_read(lambda connection: execute_on_sqlite(connection, compiled, values))
+        except JournalError as error:
+            raise self._describe_journal(error) from None
+
     def _change_with(self, journal: SqliteDatabase, change: "_Change") -> list[Row]:
         # A single statement needs no savepoint.
         work = change if change.then is None else Change(change.run, change.durable)
+        # Where others write, or wait for that: in a batch with them one sync does for all. On the connection
+        # of the journal in any case: what another one writes empties its cache, and its own stays warm.
+        call = journal.writer.call if get_turn(self._journal_file).locked() else journal.run_here
         try:
-            rows: list[Row] = journal.writer.call(work)
+            rows: list[Row] = call(work)
         except JournalError as error:
-            raise DatabaseError(f"{self.name} could not be read or written ({error})") from None
+            raise self._describe_journal(error) from None
         return rows
+
+    def _describe_journal(self, error: JournalError) -> DatabaseError:
+        return DatabaseError(f"{self.name} could not be read or written ({error})")
 
     @contextmanager
     def _take_turn(self) -> Generator[None]:
