@@ -51,6 +51,9 @@ FindRoute = Callable[[], str | None]
 PRICE_SECONDS = 300.0
 """How long the service is not asked for the same price again."""
 
+SOONEST_LEAVE = 0.1
+"""In seconds. The server is asked whether the payer has left only if the sale took longer."""
+
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""
 
@@ -221,6 +224,7 @@ class Paywall:
             settings.identifier_use,
             # Without either setting it is where this process listens, which other processes do not share.
             resource_url if settings.public_url or settings.trust_host else "",
+            request_start + SOONEST_LEAVE,
         )
 
     def render_response(

@@ -121,6 +121,11 @@ def test_a_result_is_not_delivered_to_a_payer_who_has_left(leaves: list[bool], w
     assert (response.status, response.body) == (200, RESULT.body)
 
 
+def test_a_quick_sale_does_not_ask_whether_its_payer_has_left() -> None:
+    request = replace(REQUEST, has_payer_left=lambda: True, payer_leaves_after=0.1)
+    assert play(serve(request), *ACCESSED, start(True), *RUNS).status == 200
+
+
 def test_a_code_names_the_payment_that_was_resumed() -> None:
     assert find_resumed(name_resumption(TXN)) == TXN
     assert find_resumed("handler_error") == ""

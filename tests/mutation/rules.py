@@ -258,7 +258,7 @@ MUTANTS = (
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
     Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._end_purchase()\n        self.expires_at", PURCHASES),
-    Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and may_leave and not is_elsewhere and not (yield from _is_awaited(request)):", "if False:", RESUMPTION),
+    Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from _is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or _get_copy(lease).purchase", "pass", PURCHASES),
     Mutant("delivery-of-another-lease-taken-back", ROW, "is_first and self.fence == lease.fence", "is_first", PURCHASES),
     Mutant("later-delivery-taken-back", ROW, "is_first = self.delivered and self.redelivered == 0", "is_first = self.delivered", PURCHASES),

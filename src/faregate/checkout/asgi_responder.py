@@ -8,7 +8,6 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cached_property, partial
 from inspect import isawaitable
-from time import monotonic
 from types import BuiltinMethodType
 from typing import Any, cast
 from urllib.parse import quote
@@ -71,9 +70,6 @@ _SEQUENCES = (list, tuple)
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
 _UNDECIDED = (State.NEW, State.FREE)
-
-_SOONEST_LEAVE = 0.1
-"""In seconds. The server is asked whether the payer has left only if the sale took longer."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -178,7 +174,7 @@ class PaywallResponder:
         if self._is_body_read:
             checkout.bind_body(b"")
         self._is_compared = checkout.body_length is not None
-        checkout.has_payer_left = self._find_payer_left
+        checkout.has_payer_left = self._look_for_payer
 
     # The handler's side
 
@@ -277,11 +273,6 @@ class PaywallResponder:
         else:
             self._has_payer_left = True
         return message
-
-    def _find_payer_left(self) -> bool | Awaitable[bool]:
-        """Find whether the payer has left."""
-        is_early = monotonic() - self.checkout.request_start < _SOONEST_LEAVE
-        return False if is_early else self._look_for_payer()
 
     async def _look_for_payer(self) -> bool:
         """Find whether the payer has left, by the messages that the server has at this moment."""

@@ -119,12 +119,11 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # The result is not delivered if its payer has left; the payer may come back for it.
-            may_leave = request is not None and request.has_payer_left is not None
-            awaited = (yield from _is_awaited(request)) if may_leave else request is not None
+            awaited = yield from _is_awaited(backend, request)
             # The payment is proven from here on. The result leaves even if the journal cannot be written.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             is_elsewhere = awaited and record is SettlementWrite.DELIVERED_ELSEWHERE
-            if awaited and may_leave and not is_elsewhere and not (yield from _is_awaited(request)):
+            if awaited and not is_elsewhere and not (yield from _is_awaited(backend, request)):
                 # A busy journal takes a while, and a payer who waited long leaves in it.
                 awaited = False
                 yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
@@ -151,9 +150,9 @@ def complete_success(
             return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
 
 
-def _is_awaited(request: PaidRequest | None) -> Flow[bool]:
-    """Whether a payer waits for the result, as far as the server tells."""
-    if request is None or request.has_payer_left is None:
+def _is_awaited(backend: Backend, request: PaidRequest | None) -> Flow[bool]:
+    """Whether a payer waits for the result, as far as the server tells. A quick sale does not ask it."""
+    if request is None or request.has_payer_left is None or backend.get_time() < request.payer_leaves_after:
         return request is not None
     has_left: bool = yield request.has_payer_left()
     return not has_left

@@ -689,7 +689,9 @@ def _decide_outcome(
     is_router_s = status >= 300 and find_slash_redirect(result.response, request) is not None
     if status in request.billable and not is_answer and not is_router_s:
         _check_length(result.response, request.http.method)
-        return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
+        is_reported = bool(result.values or revision.required)
+        values = check_values(result.values, revision) if is_reported else ()
+        return WorkSucceeded(result.response, values, result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
@@ -707,8 +709,9 @@ def _check_length(response: Response, method: str) -> None:
     """Raise `ResultCutShort` for a body that is shorter than it was declared to be."""
     if method == "HEAD" or response.status in (204, 304):
         return
-    for declared in header_values(response.headers, "content-length"):
-        if declared.isdecimal() and int(declared) > len(response.body):
+    for name, declared in response.headers:
+        is_length = name.lower() == "content-length" and declared.isdecimal()
+        if is_length and int(declared) > len(response.body):
             raise ResultCutShort(
                 f"its body has {len(response.body)} bytes, and its Content-Length is {declared}"
             )

@@ -336,7 +336,8 @@ class PaidRequest:
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
     what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
     an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
-    payer waits no longer for the result; None where that cannot be known. `identifier_use`: whether payers
+    payer waits no longer for the result; None where that cannot be known. It is not asked before
+    `payer_leaves_after`, on the clock of `Backend.get_time`. `identifier_use`: whether payers
     name their purchases. `public_url` is the `resource_url` where the seller knows the address that payers
     use, or else empty.
     """
@@ -357,9 +358,10 @@ class PaidRequest:
     has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
     identifier_use: IdentifierUse = IdentifierUse.IGNORED
     public_url: str = ""
-    is_resumable: bool = field(init=False)
+    payer_leaves_after: float = field(default=-math.inf, repr=False, compare=False)
+    is_resumable: bool = field(init=False, repr=False)
     """Whether an open payment is resumed: it must be known that both requests have the same body."""
-    billable: frozenset[int] = field(init=False)
+    billable: frozenset[int] = field(init=False, repr=False)
     """The statuses of the handler that are sold."""
 
     def __post_init__(self) -> None:

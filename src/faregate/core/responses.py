@@ -244,7 +244,12 @@ def _relay_headers(reply: Response, *names: str) -> Headers:
 
 
 def _find_headers(reply: Response, *names: str) -> Headers:
-    return tuple((name, value) for name in names if (value := reply.first(name)) is not None)
+    """Find these headers (lower case); one that is absent or ambiguous is left out."""
+    values: dict[str, list[str]] = {name: [] for name in names}
+    for name, value in reply.headers:
+        if (kind := name.lower()) in values:
+            values[kind].append(value)
+    return tuple([(name, found[0]) for name, found in values.items() if len(found) == 1])
 
 
 def _filter_headers(headers: Headers) -> Headers:

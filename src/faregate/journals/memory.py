@@ -109,7 +109,8 @@ class MemoryJournal:
             row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_authorization(row)
-            self._note_expiry(row)
+            if row.expires_at is not None:
+                heapq.heappush(self._expiring, (row.expires_at, key))
             return Claimed(RowLease(key, row.fence))
 
     def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
