@@ -266,7 +266,7 @@ MUTANTS = (
     Mutant("unsent-result-counts-as-sent", ROW, "return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS", "return True", UNSENT),
     Mutant("sender-is-not-known", ROW, "if self.purchase and has_lock(owner):", "if False:", UNSENT),
     Mutant("purchase-of-another-sender-released", SQLITE + "store.py", "AND delivered AND owner = (SELECT owner {_MINE} AND key = ? AND stamp = ?)\"", "AND delivered AND ? IS NOT NULL AND ? IS NOT NULL AND ? IS NOT NULL\"", UNSENT),
-    Mutant("purchase-of-another-sender-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND owner = (SELECT owner {_MINE} AND key = %s AND stamp = %s) AND {_HOW}", "AND (SELECT true {_MINE} AND key = %s AND stamp = %s) AND {_HOW}", (*UNSENT, "--full")),
+    Mutant("purchase-of-another-sender-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND owner = (SELECT owner {_MINE} AND key = %s AND stamp = %s) AND {_HOW}", "AND (SELECT true {_MINE} AND key = %s AND stamp = %s) AND {_HOW}", (*UNSENT, "--full", "-k", "was_killed and postgres and not django")),
     Mutant("unsent-purchase-released", SQLITE + "store.py", "AND delivered AND owner = (", "AND owner = (", PURCHASES),
     Mutant("named-purchase-released", SQLITE + "store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", UNSENT),
     Mutant("named-purchase-made-again", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if True:", IDENTIFIERS),
