@@ -57,7 +57,6 @@ def test_a_sale_runs_no_more_statements_and_syncs_than_before() -> None:
 
 
 def test_a_sale_with_the_service_inside_makes_no_more_calls_than_before() -> None:
-    pytest.importorskip("uvloop")
     command = [sys.executable, str(WITH_SERVICE), "--calls", "--only", *EXPECTED_WITH_SERVICE]
     found: dict[str, int] = json.loads(subprocess.check_output(command, text=True, timeout=300))
     assert not list_rises(EXPECTED_WITH_SERVICE, found), "see the head of this file"
