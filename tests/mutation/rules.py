@@ -426,6 +426,7 @@ MUTANTS = (
     # The emulator and the payers of the command line: what a seller's tests, and a payer's money, rely on
     Mutant("an-authorization-is-used-twice", ACCESS, "if received.payment is None or received.uses.by_authorization is not None:", "if received.payment is None:", REBUILT),
     Mutant("funds-are-reserved-twice", "src/faregate/service/database/types.py", "return funds is None or int(value) + spent <= int(funds)", "return True", ("tests/service/test_store.py", "tests/service/test_concurrency.py")),
+    Mutant("a-new-revision-is-not-looked-for-once-more", DATABASE + "sql_store.py", "return revision or self._reload().catalog.find_revision(revision_id)", "return revision", ("tests/service/test_in_process.py", "-k", "newer_code")),
     Mutant("an-old-price-is-paid-for-ever", ACCESS, "if now >= open_until or len", "if len", ("tests/service/test_in_process.py", "-k", "402")),
     Mutant("an-old-payment-under-a-new-revision", FLOW, "is_known = claim.transaction_id == transaction_id", "is_known = False", ("tests/core/test_revisions.py",)),
     Mutant("complete-with-other-bytes", COMPLETE, "    if not transaction.is_proof(payment.header):", "    if False:", REBUILT),

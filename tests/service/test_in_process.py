@@ -14,8 +14,9 @@ from sqlalchemy import func, select, text
 from starlette.testclient import TestClient
 
 from faregate import ConfigurationError, Offer, Paywall
-from faregate.core.models import Request
-from faregate.core.results import AccessGranted
+from faregate.core.claims import PendingPayment
+from faregate.core.models import Request, Response, WorkSucceeded
+from faregate.core.results import AccessGranted, CompletionPaid
 from faregate.emulator.wallet import Wallet
 from faregate.fastapi import PaywallMiddleware, paid
 from faregate.flask import Faregate
@@ -211,6 +212,31 @@ def test_a_payment_of_the_old_price_is_completed_by_code_with_a_new_one(tmp_path
         buyer.client = after
         paid_for, again = buyer.send(proof), buyer.send(proof)
         assert paid_for.json() == again.json() == {"report": "sunny"}
+    assert count_sales(environ) == (1, 1)
+
+
+def test_what_newer_code_has_sold_is_completed_by_a_process_with_the_old_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its sweep does, although the new price was published after it had read the account last."""
+    environ, wallet, url = build_environ(tmp_path), Wallet(), "https://seller.example/report"
+    with open_paywall(environ, PRICED) as before:
+
+        def call_access(paywall: Paywall, revision: Any, proof: str | None) -> Any:
+            request = paywall.build_request(PRICED, Request("GET", "/report"), url)
+            return paywall.backend.call_access(request, revision, proof)
+
+        asked = call_access(before, before.backend.resolve_offer(PRICED), None)
+        proof = wallet.pay(asked.response.first("payment-required"))
+        monkeypatch.setattr(in_process, "_opened", {})  # another process
+        dearer = Offer("daily_report", price="0.10 USDC")
+        with open_paywall(environ, dearer) as after:
+            revision: Any = after.backend.resolve_offer(dearer)
+            access = call_access(after, revision, proof)
+        lease: Any = None
+        payment = PendingPayment(lease, proof, access.transaction_id, revision.revision_id)
+        completed = before.backend.call_complete(payment, WorkSucceeded(Response(200)))
+        assert isinstance(completed, CompletionPaid)
     assert count_sales(environ) == (1, 1)
 
 
