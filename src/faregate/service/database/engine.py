@@ -211,12 +211,6 @@ class Database:
             rows = self._read_with(self._journal, compiled, values)
             if rows is not None:
                 return rows
-        elif self.is_sqlite and (turn := get_turn(self.file or "")).acquire(blocking=False):
-            # On the connection that writes, if it is free: each commit empties the caches of the others.
-            try:
-                return self._execute(compiled, values, kept=self._kept_writer)
-            finally:
-                turn.release()
         try:
             return self._execute(compiled, values)
         # One from before a restart of the server. Only reads are repeated: what a write did is unknown.
