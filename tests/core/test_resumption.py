@@ -131,6 +131,13 @@ def test_a_code_names_the_payment_that_was_resumed() -> None:
     assert find_resumed("handler_error") == ""
 
 
+def test_the_result_of_the_first_payment_waits_if_the_payer_of_the_new_one_has_left() -> None:
+    asked: Any = "whether the payer has left"
+    request = replace(REQUEST, has_payer_left=lambda: asked)
+    script = (*ACCESSED, start(EARLIER), *COMPARED, LINKED, *GIVEN_UP, (asked, True))
+    assert play(serve(request), *script).status == 409
+
+
 def test_the_new_payment_is_given_up_before_the_first_one_is_looked_at() -> None:
     settled = (GetTransaction(OTHER_TXN), TransactionSettled(RECEIPT))
     completed = (CallComplete(FIRST, GOOD), PAID)

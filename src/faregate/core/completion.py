@@ -119,11 +119,11 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # The result is not delivered if its payer has left; the payer may come back for it.
-            awaited = yield from _is_awaited(backend, request)
+            awaited = yield from is_awaited(backend, request)
             # The payment is proven from here on. The result leaves even if the journal cannot be written.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             is_elsewhere = awaited and record is SettlementWrite.DELIVERED_ELSEWHERE
-            if awaited and not is_elsewhere and not (yield from _is_awaited(backend, request)):
+            if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):
                 # A busy journal takes a while, and a payer who waited long leaves in it.
                 awaited = False
                 yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
@@ -150,7 +150,7 @@ def complete_success(
             return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
 
 
-def _is_awaited(backend: Backend, request: PaidRequest | None) -> Flow[bool]:
+def is_awaited(backend: Backend, request: PaidRequest | None) -> Flow[bool]:
     """Whether a payer waits for the result, as far as the server tells. A quick sale does not ask it."""
     if request is None or request.has_payer_left is None or backend.get_time() < request.payer_leaves_after:
         return request is not None

@@ -45,6 +45,7 @@ from faregate.core.completion import (
     RETRY_BUDGET_SECONDS,
     abandon_claim,
     complete_failure,
+    is_awaited,
     report_failure,
     report_success,
 )
@@ -193,6 +194,9 @@ def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[
 
 def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) -> Flow[Response]:
     """Serve the payment that the proof of this request resumed."""
+    if not (yield from is_awaited(backend, request)):
+        # The claim would count as the delivery of a result that waits, and the next payment as a purchase.
+        return (yield from _refuse(backend, request, responses.build_in_progress()))
     # This proof was never settled, so its signature is not on the chain: only its payer can send it.
     claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
     try:
