@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver import Context
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
+from starlette.middleware.sessions import SessionMiddleware
 
 from faregate.emulator import TEST_KEY, Wallet
+from faregate.mcp import paid
 from tests.adapters.mcp_shop import Buyer, Shop, make_shop, said, text_of
 from tests.adapters.test_mcp import LEGACY, MODERN, fetch, until
 from tests.servers.http import serving
@@ -82,6 +86,41 @@ async def test_a_client_who_hangs_up_fetches_the_result_later(served: tuple[Shop
         shop.may_end = True
         result = await fetch(alice, "slow", payment)
     assert (text_of(result), shop.runs[runs:]) == ("done", ["slow"])
+
+
+@pytest.mark.parametrize(("sells", "leaves"), [("daily_report", True), ("slow_settlement", False)])
+async def test_what_a_paid_tool_writes_into_its_request_leaves_with_the_result(
+    sells: str, leaves: bool
+) -> None:
+    with FaultyService().serving() as url:
+        shop = make_shop(FaultyService(), url)
+
+        @shop.server.tool()
+        @paid(sells)
+        def remember(ctx: Context) -> str:
+            request = ctx.request_context.request
+            assert request is not None
+            request.session["bought"] = request.state.bought = "sunny"
+            return "sunny"
+
+        states, tools = [], shop.server.streamable_http_app(stateless_http=True, json_response=True)
+
+        async def keep_state(scope: Any, receive: Any, send: Any) -> None:
+            await tools(scope, receive, send)
+            states.append(scope.get("state", {}).get("bought"))
+
+        sent = []
+
+        async def keep_cookies(response: httpx2.Response) -> None:
+            sent.extend(response.headers.get_list("set-cookie"))
+
+        with serving(SessionMiddleware(keep_state, secret_key="0123456789abcdef")) as address:
+            http = httpx2.AsyncClient(event_hooks={"response": [keep_cookies]})
+            async with http, Client(streamable_http_client(f"{address}/mcp", http_client=http)) as client:
+                result = await Buyer(client, shop.wallet).buy("remember")
+
+    assert result.is_error is not leaves
+    assert (bool(sent), "sunny" in states) == (leaves, leaves)
 
 
 DYING = """

@@ -544,5 +544,6 @@ MUTANTS = (
     Mutant("mcp-interceptors-are-tools", MCP + "copy_detection.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-tools-outlive-their-calls", MCP + "calls.py", "        if not self._is_released:\n", "        if False:\n", (*MCP_MISTAKES, "-k", "outlives")),
     Mutant("mcp-speaks-through-other-sessions", MCP + "side_channels.py", "(self._outbox, SPEAKING.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),
+    Mutant("mcp-keeps-what-tools-write-into-requests", MCP + "calls.py", "aauthorize(sold, self._prepare_work, ask)", "aauthorize(sold, lambda: _restore_nothing, ask)", ("tests/adapters/test_mcp_transports.py", "-k", "writes_into")),
     Mutant("mcp-starts-with-an-event-store", MCP + "tools.py", "        mistakes.append(EVENT_STORE)", "        pass", MCP_STREAMS),
 )  # fmt: skip

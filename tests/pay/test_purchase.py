@@ -158,6 +158,18 @@ def test_pauses_follow_retry_after(seller: Seller) -> None:
     assert ran.clock.slept == [2, 7, 1, 1, 0.5]
 
 
+@pytest.mark.parametrize(
+    "moment", ["Fri, 27 Nov 99999999999999999999 10:00:00 GMT", "Fri, 27 Nov 2026 10:00:00 +9999999999999"]
+)
+def test_a_retry_after_that_overflows_is_not_followed(seller: Seller, moment: str) -> None:
+    settling = build_json_reply(202, "payment_settling", ("Retry-After", moment))
+
+    ran = run(seller, require_payment(), settling, deliver())
+
+    assert ran.result.exit == 0
+    assert ran.clock.slept == [1]
+
+
 def test_pauses_never_exceed_the_wait_option(seller: Seller) -> None:
     ran = run(seller, require_payment(), SETTLING, SETTLING, SETTLING, wait=5)
 

@@ -1,7 +1,7 @@
 """One tool call: its checkout, and what of the tool's result leaves."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from faregate.checkout.asgi_scope import take_snapshot
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.descriptions import HandlerInfo
@@ -67,10 +68,10 @@ class ToolCall:
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
         self._is_question = self._is_released = False
-        scope = getattr(ctx.request, "scope", None)
+        self._scope: Mapping[str, Any] | None = getattr(ctx.request, "scope", None)
         self._checkout = AsyncCheckout(
             paywall,
-            lambda: read_call(self._params, scope),
+            lambda: read_call(self._params, self._scope),
             self.has_payment,
             find_bypass=self._find_bypass,
             read_body=lambda _length: write_bound(self._params),
@@ -86,13 +87,21 @@ class ToolCall:
         self._checkout.find_handler = self._find_handler
         self._checkout.find_operation = self._find_operation
         try:
-            payment = await self._checkout.aauthorize(sold, lambda: _restore_nothing, ask)
+            payment = await self._checkout.aauthorize(sold, self._prepare_work, ask)
         except SkipHandler:
             self._outbox.is_holding = True
             raise
         self._outbox.is_holding = payment.transaction_id is not None
         self._checkout.start_work()
         return payment
+
+    def _prepare_work(self) -> Callable[[], None]:
+        """Remember what the tool can change in its HTTP request: middleware outside may send the session."""
+        if self._scope is None:
+            return _restore_nothing
+        # The server gives each request a copy of the state of the lifespan, but its values belong to all.
+        shared = dict(self._scope.get("state") or {})
+        return take_snapshot(self._scope, self._scope, shared).restore
 
     def _find_handler(self) -> HandlerInfo | None:
         """Find what the server tells agents of the tool: by default its docstring."""
@@ -268,4 +277,4 @@ def find_call(sold: Offer) -> ToolCall:
 
 
 def _restore_nothing() -> None:
-    """A tool has no session beside its result."""
+    """Over stdio a call has no request."""

@@ -369,5 +369,5 @@ def _find_retry_after(reply: Response) -> str | None:
         return value if len(value) <= 4 else None
     try:
         return format_datetime(parsedate_to_datetime(value), usegmt=True)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):  # a year or a zone of many digits overflows
         return None

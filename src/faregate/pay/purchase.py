@@ -375,7 +375,7 @@ def parse_retry_after(headers: Headers, now: datetime) -> float:
         return max(float(value[:9]), _MIN_PAUSE)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year or a zone of many digits
         return _DEFAULT_PAUSE
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max((zoned - now).total_seconds(), _MIN_PAUSE)
