@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -97,6 +98,36 @@ def test_a_payer_who_left_is_known_behind_middleware_that_asks_for_its_messages(
         # 409 as long as the first payment's request is being served.
         assert eventually(lambda: http.get("/", headers={"PAYMENT-SIGNATURE": proofs[1]}).text == CONTENT)
     assert emulator.balance(wallet.address) == taken
+
+
+def test_a_payer_who_left_before_a_busy_server_looked_at_the_request_pays_once() -> None:
+    """The sale itself takes a few milliseconds: the time is lost before it begins."""
+    runs: list[str] = []
+
+    @paid("daily_report")
+    async def quick(request: Request) -> Response:
+        runs.append(request.url.path)
+        return PlainTextResponse(CONTENT)
+
+    async def block(request: Request) -> Response:
+        time.sleep(0.6)
+        return PlainTextResponse("")
+
+    emulator, wallet = Emulator(), Wallet()
+    around = [Middleware(PaywallMiddleware, paywall=a_paywall(emulator))]
+    shop = Starlette(routes=[Route("/", quick), Route("/block", block)], middleware=around)
+    with calling(shop) as http, ThreadPoolExecutor() as threads:
+        *lost, last = [wallet.pay(http.get("/").headers["payment-required"]) for _ in range(3)]
+        for proof in lost:  # the second one comes for the result of the first
+            blocking = threads.submit(http.get, "/block")
+            time.sleep(0.1)
+            with pytest.raises(httpx.ReadTimeout):
+                http.get("/", headers={"PAYMENT-SIGNATURE": proof}, timeout=0.2)
+            blocking.result()
+            assert eventually(lambda: emulator.balance(wallet.address) < emulator.balance(Wallet().address))
+        taken = emulator.balance(wallet.address)
+        assert http.get("/", headers={"PAYMENT-SIGNATURE": last}).text == CONTENT
+    assert (emulator.balance(wallet.address), runs) == (taken, ["/"])
 
 
 def test_a_payer_who_leaves_a_stream_pays_too(seller: Seller) -> None:

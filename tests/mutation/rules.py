@@ -259,6 +259,7 @@ MUTANTS = (
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
     Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._end_purchase()\n        self.expires_at", PURCHASES),
     Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
+    Mutant("payer-left-before-a-quick-sale", SETTLEMENT, "if not is_last and backend.get_time()", "if backend.get_time()", ("tests/adapters/test_starlette_disconnects.py", "-k", "busy_server")),
     Mutant("earlier-result-for-a-payer-who-left", FLOW, "if not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or _get_copy(lease).purchase", "pass", PURCHASES),
     Mutant("delivery-of-another-lease-taken-back", ROW, "is_first and self.fence == lease.fence", "is_first", PURCHASES),

@@ -119,7 +119,7 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # The result is not delivered if its payer has left; the payer may come back for it.
-            awaited = yield from is_awaited(backend, request)
+            awaited = yield from is_awaited(backend, request, is_last=False)
             # The payment is proven from here on. The result leaves even if the journal cannot be written.
             record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
             is_elsewhere = awaited and record is SettlementWrite.DELIVERED_ELSEWHERE
@@ -150,10 +150,16 @@ def complete_success(
             return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
 
 
-def is_awaited(backend: Backend, request: PaidRequest | None) -> Flow[bool]:
-    """Whether a payer waits for the result, as far as the server tells. A quick sale does not ask it."""
-    if request is None or request.has_payer_left is None or backend.get_time() < request.payer_leaves_after:
+def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
+    """Whether a payer waits for the result, as far as the server tells.
+
+    After a quick sale only the last look asks it. A busy server may have let the request wait before the sale
+    began, so its payer may be gone.
+    """
+    if request is None or request.has_payer_left is None:
         return request is not None
+    if not is_last and backend.get_time() < request.payer_leaves_after:
+        return True
     has_left: bool = yield request.has_payer_left()
     return not has_left
 
