@@ -47,7 +47,11 @@ def release_on_a_look(patch: pytest.MonkeyPatch) -> None:
 def read_completions(change: Callable[[Read, Response, str], Completion]) -> Patch:
     """`change` reads replies to complete. It is given the honest way to read them, and what that is given."""
     honest = interpret.parse_completion
-    return lambda patch: patch.setattr(backend, "parse_completion", lambda *asked: change(honest, *asked))
+
+    def read(reply: Response, transaction_id: str) -> Completion:
+        return change(honest, reply, transaction_id)
+
+    return lambda patch: patch.setattr(backend, "parse_completion", read)
 
 
 def _any_2xx(honest: Read, reply: Response, transaction_id: str) -> Completion:
