@@ -293,13 +293,13 @@ class PaywallResponder:
         return self._has_payer_left
 
     async def _take_messages(self) -> None:
-        # Two are enough: the end of a body that was not read, and that the payer has left.
-        for _ in range(2):
+        # Three are enough: an empty part and the end of an unread body, and that the payer has left.
+        for _ in range(3):
             message = await self._next_message()
             if message["type"] != "http.request":
                 break
             self._read_ahead_messages.append(message)
-            if message.get("more_body", False):
+            if message.get("body") and message.get("more_body", False):
                 break
 
     async def _read_ahead(self) -> None:
