@@ -52,7 +52,7 @@ PRICE_SECONDS = 300.0
 """How long the service is not asked for the same price again."""
 
 SOONEST_LEAVE = 0.1
-"""In seconds. If the sale took less, the server is asked only once whether the payer has left: at the end."""
+"""In seconds. A quicker sale looks only once whether the payer has left: just before the result leaves."""
 
 MakeJournal = Callable[[JournalContext], Journal]
 """Makes the journal of a paywall."""

@@ -276,8 +276,8 @@ def test_an_error_in_an_envelope_is_failed_work(interface: str) -> None:
         assert sorted(site.statuses) == ["failed"] * 12 + ["succeeded"] * 6
 
 
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_an_error_that_is_made_of_a_result_does_not_carry_it(colour: str) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_an_error_that_is_made_of_a_result_does_not_carry_it(interface: str) -> None:
     def result(_request: HttpRequest) -> HttpResponse:
         return HttpResponse("result")
 
@@ -286,7 +286,7 @@ def test_an_error_that_is_made_of_a_result_does_not_carry_it(colour: str) -> Non
 
     views = [path("plain", refuse(SOLD(result))), path("rest", RestRefused.as_view())]
     views += [path("prefix/rest", RestRefusedBelow.as_view()), path("own", SOLD(own))]
-    with served(colour, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
+    with served(interface, *views, FAREGATE={"OFFERS": {"/prefix": "daily_report"}}) as site:
         answers = [site.buy(place) for place in ("/plain", "/rest", "/prefix/rest", "/own")]
         assert [answer.status_code for answer in answers] == [403] * 4
         assert [answer.text for answer in answers] == ["", "", "", "No."]

@@ -124,19 +124,19 @@ def answer(_request: HttpRequest) -> HttpResponse:
 
 
 @RULES
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_django_reads_the_path_that_it_routes(colour: str, rules: dict[str, Any], status: int) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_django_reads_the_path_that_it_routes(interface: str, rules: dict[str, Any], status: int) -> None:
     patterns = (path("files/x", answer), path("free", lambda _: HttpResponse("free")))
-    with served(colour, *patterns, FAREGATE=rules, MIDDLEWARE=STRIPPED) as site:
+    with served(interface, *patterns, FAREGATE=rules, MIDDLEWARE=STRIPPED) as site:
         assert [site.ask(one).status_code for one in ("/files/x", "/acme/files/x")] == [status, status]
         assert site.ask("/acme/free").text == "free"
         if status == 402:
             assert site.buy("/acme/files/x").text == CONTENT
 
 
-@pytest.mark.parametrize("colour", ["wsgi", "asgi"])
-def test_django_sells_a_view_whose_path_was_changed_before_the_paywall(colour: str) -> None:
-    with served(colour, path("report", paid("daily_report")(answer)), MIDDLEWARE=STRIPPED) as site:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_django_sells_a_view_whose_path_was_changed_before_the_paywall(interface: str) -> None:
+    with served(interface, path("report", paid("daily_report")(answer)), MIDDLEWARE=STRIPPED) as site:
         assert site.buy("/acme/report").text == CONTENT
         assert site.statuses == ["succeeded"]
 

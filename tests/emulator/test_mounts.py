@@ -1,4 +1,4 @@
-"""Three mounts over one state: Starlette, an httpx transport in both colours, a server."""
+"""Three mounts over one state: Starlette, an httpx transport, sync and async, a server."""
 
 import socket
 import subprocess
@@ -65,7 +65,7 @@ def test_the_transport_serves_async_clients(backend: str) -> None:
     assert anyio.run(ask, backend=backend).status_code == 422
 
 
-def test_one_transport_serves_both_colours() -> None:
+def test_one_transport_serves_sync_and_async_clients() -> None:
     mount = transport(Emulator())
     with httpx.Client(transport=mount, base_url=URL, headers=bearer(TEST_KEY)) as client:
         assert client.get("/merchant/v1/payers").json()["items"] == []

@@ -1,4 +1,4 @@
-"""A journal that blocks, in an event loop that does not; and under a paywall, in both colours."""
+"""A journal that blocks, in an event loop that does not; and under a paywall, sync and async."""
 
 import asyncio
 import sqlite3

@@ -1,6 +1,5 @@
 """A purchase that its payer has named is made once, for as long as its row lasts."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -17,11 +16,19 @@ from faregate.core.models import WorkFailed
 from faregate.journals.memory import MemoryJournal
 from tests.core.flow_script import ACR
 from tests.journals.rows import GOOD, HERE, LEASE, TERMS, WORK_SECONDS, fresh, owed
-from tests.journals.stores import AnyJournal, Clock, disconnect
-from tests.journals.test_purchases import ALICE, BOB, RESPONSE, begin, led_to_first, settle, signed, started
-from tests.support.threads import run_in_threads
+from tests.journals.stores import AnyJournal, Clock
+from tests.journals.test_purchases import (
+    ALICE,
+    BOB,
+    NAMED,
+    RESPONSE,
+    begin,
+    led_to_first,
+    settle,
+    signed,
+    started,
+)
 
-NAMED = replace(HERE, identifier="https://seller.example pay_0123456789abcdef")
 OTHER_NAME = replace(HERE, identifier="https://seller.example pay_fedcba9876543210")
 OTHER_SELLER = replace(HERE, identifier="https://other.example pay_0123456789abcdef")
 WEEK = 7 * 86_400.0
@@ -125,24 +132,6 @@ def test_interrupted_work_frees_it_when_it_ends(journal: AnyJournal, clock: Cloc
     entry = owed(journal.claim_transaction("txn_1", NAMED))
     assert journal.record_outcome(entry.lease, WorkFailed("interrupted"))
     assert journal.record_transaction(lease, "txn_2", ACR, WORK_SECONDS, NAMED) is True
-
-
-def test_of_twenty_at_once_one_starts(journal: AnyJournal) -> None:
-    leases = [fresh(journal.claim(signed(number), NAMED)) for number in range(20)]
-    answers: list[bool | EarlierPayment] = []
-
-    def start(number: int) -> Callable[[], None]:
-        def run() -> None:
-            lease, transaction_id = leases[number], f"txn_{number}"
-            answers.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, NAMED))
-            disconnect(journal)
-
-        return run
-
-    run_in_threads(*(start(number) for number in range(20)))
-    assert answers.count(True) == 1
-    [earlier] = {answer for answer in answers if answer is not True}
-    assert isinstance(earlier, EarlierPayment)
 
 
 def test_a_full_memory_journal_forgets_names_with_their_rows(clock: Clock) -> None:

@@ -32,6 +32,7 @@ from tests.support.threads import run_in_threads
 ALICE, BOB = "0x" + "a" * 40, "0x" + "b" * 40
 RESPONSE = "cGFpZA=="
 BODY = replace(HERE, request="POST /", body_digest="ab" * 32)
+NAMED = replace(HERE, identifier="https://seller.example pay_0123456789abcdef")
 
 
 def signed(number: int, payer: str = ALICE) -> str:
@@ -249,14 +250,15 @@ def test_an_expired_transaction_is_forgotten(journal: AnyJournal, clock: Clock) 
     fresh(journal.claim(signed(1), HERE))
 
 
-def test_of_twenty_at_once_one_starts(journal: AnyJournal) -> None:
-    leases = [fresh(journal.claim(signed(number), BODY)) for number in range(20)]
+@pytest.mark.parametrize("claimant", [BODY, NAMED], ids=["by request", "by name"])
+def test_of_twenty_at_once_one_starts(journal: AnyJournal, claimant: Claimant) -> None:
+    leases = [fresh(journal.claim(signed(number), claimant)) for number in range(20)]
     answers: list[bool | EarlierPayment] = []
 
     def start(number: int) -> Callable[[], None]:
         def run() -> None:
             lease, transaction_id = leases[number], f"txn_{number}"
-            answers.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, BODY))
+            answers.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, claimant))
             disconnect(journal)
 
         return run

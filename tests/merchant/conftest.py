@@ -45,7 +45,7 @@ def get(path: str = "/merchant/v1/access") -> Call[Response]:
 
 
 class Speaker:
-    """One way to speak to the service. `backend` None is the blocking colour."""
+    """One way to speak to the service. `backend` None is for one that blocks."""
 
     def __init__(self, backend: str | None) -> None:
         self.backend = backend

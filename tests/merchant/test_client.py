@@ -43,7 +43,7 @@ IN_PROCESS = WAYS[len(SPEAKERS) :]
 
 
 class Both:
-    """One client of either colour, spoken to as if it were blocking."""
+    """A sync or an async client, spoken to as if it were blocking."""
 
     def __init__(self, backend: str | None, key: str, url: str, **settings: Any) -> None:
         self._backend = backend
@@ -308,7 +308,7 @@ def test_an_object_that_can_send_is_a_transport() -> None:
     assert body == ACCESS.model_dump_json().encode()
 
 
-def test_a_mount_of_one_colour_serves_that_colour() -> None:
+def test_a_mount_that_is_sync_or_async_serves_that() -> None:
     class Blocking(httpx.BaseTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             return httpx.Response(200, json={"transaction_id": None})
@@ -329,7 +329,7 @@ def test_a_mount_of_one_colour_serves_that_colour() -> None:
         anyio.run(AsyncMerchantClient(KEY, "http://a", transport=Blocking()).access, ACCESS)  # type: ignore[arg-type]  # on purpose
 
 
-def test_the_two_colours_have_the_same_methods() -> None:
+def test_the_sync_and_the_async_client_have_the_same_methods() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 

@@ -154,8 +154,8 @@ def test_an_error_of_the_reader_shows_no_key(speaker: Speaker) -> None:
     assert not [one for one in locals_of(error) if TAIL in one]
 
 
-@pytest.mark.parametrize("colour", ["blocking", "awaiting"])
-def test_a_mount_that_fails_shows_no_key(colour: str) -> None:
+@pytest.mark.parametrize("kind", ["blocking", "awaiting"])
+def test_a_mount_that_fails_shows_no_key(kind: str) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == f"Bearer {KEY}"
         raise httpx.ReadTimeout("late")
@@ -164,5 +164,5 @@ def test_a_mount_that_fails_shows_no_key(colour: str) -> None:
     blocking = MerchantClient(KEY, "http://in.process", transport=mount)
     awaiting = AsyncMerchantClient(KEY, "http://in.process", transport=mount)
     with pytest.raises(FaregateError) as caught:
-        blocking.send(get()) if colour == "blocking" else anyio.run(awaiting.send, get())
+        blocking.send(get()) if kind == "blocking" else anyio.run(awaiting.send, get())
     assert not [one for one in locals_of(caught.value) if TAIL in one]

@@ -97,6 +97,7 @@ INTERPRET = "src/faregate/merchant/interpret.py"
 ROW = "src/faregate/journals/row.py"
 MEMORY = "src/faregate/journals/memory.py"
 PROCEDURES = "src/faregate/journals/procedures.py"
+ROW_ACCESS = "src/faregate/journals/row_access.py"
 OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
 WRITER = "src/faregate/journals/writer.py"
 ENCRYPTION = "src/faregate/journals/encryption.py"
@@ -259,6 +260,12 @@ MUTANTS = (
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
     Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._end_purchase()\n        self.expires_at", PURCHASES),
     Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
+    Mutant("payers-that-are-no-addresses-are-compared", INTERPRET, " and _ADDRESS.fullmatch(payer)", "", ("tests/core/test_results.py",)),
+    Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, "            forget_purchase(lease)\n", "            pass\n", PURCHASES),
+    Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.0 if getattr(receive", "return None if getattr(receive", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),
+    Mutant("unsent-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND purchase = %s AND delivered \"\n", "AND purchase = %s \"\n", (*PURCHASES, "-k", "postgres and not django")),
+    Mutant("named-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", (*UNSENT, "-k", "postgres and not django")),
+    Mutant("views-sold-by-their-path-are-given-away", DJANGO + "placement.py", "if paths and _are_protected(paths, rules):", "if False:", ("tests/adapters/test_django_placement.py",)),
     Mutant("payer-left-before-a-quick-sale", SETTLEMENT, "if not is_last and backend.get_time()", "if backend.get_time()", ("tests/adapters/test_starlette_disconnects.py", "-k", "busy_server")),
     Mutant("earlier-result-for-a-payer-who-left", FLOW, "if not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or _get_copy(lease).purchase", "pass", PURCHASES),
@@ -408,7 +415,7 @@ MUTANTS = (
     Mutant("django-starts-although-files-are-free", DJANGO + "middleware.py", "        _check_start()\n", "        conf.get_config()\n", DJANGO_PLACEMENT),
     Mutant("host-header-trusted", "src/faregate/merchant/resource_url.py", "if self._trust_host and", "if", ADAPTER_TESTS),
     Mutant("two-proofs", REQUEST_HEADERS, "if names.count(PROOF) > 1:", "if False:", CORE),
-    Mutant("overtaken-write-is-believed", PROCEDURES, 'return new if record is not None and record["stamp"] == new else None', "return new", STORE_TESTS),
+    Mutant("overtaken-write-is-believed", ROW_ACCESS, 'return new if record is not None and record["stamp"] == new else None', "return new", STORE_TESTS),
     Mutant("redis-answered-write-is-sent-again", REDIS + "client.py", " if errors.needs_connection(reply)]", "]",
            ("tests/journals/test_redis_batches.py",)),
     Mutant("last-of-a-batch-decides-on-its-sync", "src/faregate/journals/postgres/store.py", "any(task.work.durable for task in batch)",

@@ -281,13 +281,14 @@ class PaywallResponder:
             return self._has_payer_left
         async with lock:
             # A server without a message waits, and is cancelled there.
+            pause = _find_pause(self._receive)
             with suppress(Exception):
-                if not _asks_elsewhere(self._receive):
+                if pause is None:
                     with anyio.move_on_after(0):
                         await self._take_messages()
                 else:
                     async with anyio.create_task_group() as group:
-                        group.start_soon(_cancel_soon, group.cancel_scope)
+                        group.start_soon(_cancel_soon, group.cancel_scope, pause)
                         await self._take_messages()
                         group.cancel_scope.cancel()
         return self._has_payer_left
@@ -583,18 +584,20 @@ class PaywallResponder:
             self._server_scope["session"] = self._scope["session"]
 
 
-def _asks_elsewhere(receive: Receive) -> bool:
-    """Whether a message that is there comes a little later: from another thread or another task.
+def _find_pause(receive: Receive) -> float | None:
+    """Find for how many seconds a message is waited for that may be there; None if it is given at once.
 
-    Granian fetches it from a thread. Starlette's `BaseHTTPMiddleware` asks in a task of its own.
+    Granian fetches messages from another thread. Starlette's `BaseHTTPMiddleware` asks in a task of its own,
+    which needs turns of the event loop, and no time.
     """
-    module = getattr(receive, "__module__", None)
-    return module == "starlette.middleware.base" or isinstance(receive, BuiltinMethodType)
+    if isinstance(receive, BuiltinMethodType):
+        return 0.005
+    return 0.0 if getattr(receive, "__module__", None) == "starlette.middleware.base" else None
 
 
-async def _cancel_soon(scope: anyio.CancelScope) -> None:
-    """Cancel after 5 ms and 20 turns of the event loop: on a busy machine, 5 ms may be less than one turn."""
-    await anyio.sleep(0.005)  # in one: uvloop counts whole milliseconds, and takes less for none
+async def _cancel_soon(scope: anyio.CancelScope, pause: float) -> None:
+    """Cancel after so many seconds, and 20 turns of the event loop: a turn of a busy one takes longer."""
+    await anyio.sleep(pause)  # in one: uvloop counts whole milliseconds, and takes less for none
     for _ in range(20):
         await anyio.sleep(0)
     scope.cancel()

@@ -153,8 +153,8 @@ def complete_success(
 def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
     """Whether a payer waits for the result, as far as the server tells.
 
-    After a quick sale only the last look asks it. A busy server may have let the request wait before the sale
-    began, so its payer may be gone.
+    A quick sale looks only once, just before the result leaves (`is_last`). It cannot do without: on a busy
+    server the request may have waited before the sale began, and its payer may have left.
     """
     if request is None or request.has_payer_left is None:
         return request is not None

@@ -693,9 +693,7 @@ def _decide_outcome(
     is_router_s = status >= 300 and find_slash_redirect(result.response, request) is not None
     if status in request.billable and not is_answer and not is_router_s:
         _check_length(result.response, request.http.method)
-        is_reported = bool(result.values or revision.required)
-        values = check_values(result.values, revision) if is_reported else ()
-        return WorkSucceeded(result.response, values, result.duration_ms)
+        return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid

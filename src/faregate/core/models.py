@@ -336,10 +336,10 @@ class PaidRequest:
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
     what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
     an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
-    payer waits no longer for the result; None where that cannot be known. Before `payer_leaves_after`, on
-    the clock of `Backend.get_time`, it is asked only at last. `identifier_use`: whether payers name their
-    purchases. `public_url` is the `resource_url` where the seller knows the address that payers use, or else
-    empty.
+    payer waits no longer for the result; None where that cannot be known. A sale that is done before
+    `payer_leaves_after`, on the clock of `Backend.get_time`, calls it once, just before the result leaves.
+    `identifier_use`: whether payers name their purchases. `public_url` is the `resource_url` where the seller
+    knows the address that payers use, or else empty.
     """
 
     offer: Offer

@@ -92,6 +92,8 @@ def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple
     Raises `InvalidUsage` for an unknown name, a missing required one, or a value that is not a
     non-negative decimal of at most 18 integer and 12 fraction digits.
     """
+    if not (values or revision.required):
+        return ()
     unknown = values.keys() - revision.names
     if unknown:
         raise InvalidUsage(

@@ -26,9 +26,10 @@ from faregate.journals.operations import BatchStore, BlockingRows, Procedure, Ru
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.procedures import Procedures, RowAccess
+from faregate.journals.procedures import Procedures
 from faregate.journals.quota import Quota
 from faregate.journals.reader import NamespaceReader
+from faregate.journals.row_access import RowAccess
 from faregate.journals.store import KeyUsage, RowStore
 
 

@@ -1,4 +1,4 @@
-"""Django: `@paid` on views of both colours, `paid_include`, prefixes, and its own database as a journal.
+"""Django: `@paid` on sync and async views, `paid_include`, prefixes, and its own database as a journal.
 
 `asgi` has async views, `wsgi` plain ones; a few are of the other interface in both.
 """

@@ -96,7 +96,7 @@ class DyingAsyncJournal:
 
 
 class DyingTransport:
-    """Every call of the service, with a point before it and one after, in both colours."""
+    """Every call of the service, with a point before it and one after, sync and async."""
 
     def __init__(self, transport: Any, kills: Kills) -> None:
         self._transport = transport

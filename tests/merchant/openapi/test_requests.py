@@ -1,4 +1,4 @@
-"""What the client sends is what the document allows: every operation, both colours."""
+"""What the client sends is what the document allows: every operation, sync and async."""
 
 import json
 from collections.abc import Callable, Iterator
