@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.conftest import Seller, assert_instructions, assert_released, only
 from tests.contract.raw_http import connected, request, reset
+from tests.contract.test_resumption import assert_one_charge
 from tests.support.waiting import eventually
 
 ENDS = "/do?what=exit"
@@ -35,6 +36,17 @@ def test_a_payer_who_hangs_up_during_the_work_is_served_later(seller: Seller, go
     assert eventually(lambda: seller.get(SLOW, proof).status_code == 200)
     assert_released(seller.get(SLOW, proof))
     assert (len(seller.runs()), seller.count("complete")) == (1, 1)
+
+
+@pytest.mark.every_value  # each server tells in its own way that a payer left
+@only(lambda stack: stack.interface == "asgi")
+def test_a_payer_who_hung_up_during_the_work_and_signs_again_pays_once(seller: Seller) -> None:
+    first, second = (seller.proof_for(SLOW) for _ in range(2))
+    reset(asking(seller, SLOW, first))
+    assert eventually(lambda: seller.outcome() == "succeeded")
+    time.sleep(0.2)  # the settlement is written: the second payment does not come while the first is open
+    assert_released(seller.get(SLOW, second))
+    assert_one_charge(seller)
 
 
 def test_a_payer_who_hangs_up_during_the_completion_is_served_later(seller: Seller) -> None:

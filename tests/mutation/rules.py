@@ -18,6 +18,7 @@ BATCH_TESTS = ("tests/journals/test_sqlite_batches.py", "tests/journals/test_sql
 WRITER_TESTS = ("tests/journals/test_writer.py",)
 RESUMPTION = ("tests/core/test_resumption.py",)
 PURCHASES = ("tests/journals/test_purchases.py",)
+SIGNS_AGAIN = ("tests/contract/test_disconnects.py", "-k", "signs_again")
 UNSENT = ("tests/journals/test_unsent_results.py",)
 IDENTIFIERS = ("tests/core/test_payment_identifier.py", "tests/journals/test_named_purchases.py")
 PAID_BEFORE = ("tests/journals/test_paid_before.py",)
@@ -262,10 +263,13 @@ MUTANTS = (
     Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("payers-that-are-no-addresses-are-compared", INTERPRET, " and _ADDRESS.fullmatch(payer)", "", ("tests/core/test_results.py",)),
     Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, "            forget_purchase(lease)\n", "            pass\n", PURCHASES),
-    Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.0 if getattr(receive", "return None if getattr(receive", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),
+    Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.0 if is_asked_in_a_task", "return 0.0 if False", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),
     Mutant("unsent-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND purchase = %s AND delivered \"\n", "AND purchase = %s \"\n", (*PURCHASES, "-k", "postgres and not django")),
     Mutant("named-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", (*UNSENT, "-k", "postgres and not django")),
     Mutant("views-sold-by-their-path-are-given-away", DJANGO + "placement.py", "if paths and _are_protected(paths, rules):", "if False:", ("tests/adapters/test_django_placement.py",)),
+    Mutant("granian-is-not-waited-for", ASGI_RESPONDER, "return 0.005", "return None", SIGNS_AGAIN),
+    Mutant("trio-is-asked-for-no-time", ASGI_RESPONDER, " or find_loop() is None", "", SIGNS_AGAIN),
+    Mutant("django-does-not-tell-who-left", DJANGO + "middleware.py", "lambda: shielded.has_client_left", "None", SIGNS_AGAIN),
     Mutant("payer-left-before-a-quick-sale", SETTLEMENT, "if not is_last and backend.get_time()", "if backend.get_time()", ("tests/adapters/test_starlette_disconnects.py", "-k", "busy_server")),
     Mutant("earlier-result-for-a-payer-who-left", FLOW, "if not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or _get_copy(lease).purchase", "pass", PURCHASES),

@@ -44,7 +44,12 @@ from faregate.checkout.exception_handlers import (
 )
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
-from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
+from faregate.checkout.shielding import (
+    find_loop,
+    is_cancelled_by_itself,
+    is_cancelled_from_outside,
+    make_scope,
+)
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, Answerer, State
 from faregate.core import responses
@@ -588,11 +593,13 @@ def _find_pause(receive: Receive) -> float | None:
     """Find for how many seconds a message is waited for that may be there; None if it is given at once.
 
     Granian fetches messages from another thread. Starlette's `BaseHTTPMiddleware` asks in a task of its own,
-    which needs turns of the event loop, and no time.
+    which needs turns of the event loop, and no time. So does trio: there, a call that may wait is cancelled
+    before it looks for what is there.
     """
     if isinstance(receive, BuiltinMethodType):
         return 0.005
-    return 0.0 if getattr(receive, "__module__", None) == "starlette.middleware.base" else None
+    is_asked_in_a_task = getattr(receive, "__module__", None) == "starlette.middleware.base"
+    return 0.0 if is_asked_in_a_task or find_loop() is None else None
 
 
 async def _cancel_soon(scope: anyio.CancelScope, pause: float) -> None:

@@ -100,6 +100,7 @@ class PaywallMiddleware:
             with closing(checkout):
                 return await self._aserve(checkout, request)
         shielded = _ShieldedRequest()
+        checkout.has_payer_left = lambda: shielded.has_client_left
         try:
             await run_shielded(lambda: self._serve_in_time(checkout, request, shielded))
         except asyncio.CancelledError:
