@@ -166,6 +166,9 @@ def work(place: str, what: str, payment: Payment | None, body: bytes = b"", envi
             return Answer(chunks=(b"paid ", b"content"), headers=(("content-length", more),), how="stream")
         case "sleep":
             return Answer(seconds=float(more))
+        case "block":
+            time.sleep(float(more))  # also the event loop of an async handler
+            return Answer()
         case "report":
             report(payment, more)
             return Answer()

@@ -14,6 +14,7 @@ from tests.support.waiting import eventually
 
 ENDS = "/do?what=exit"
 SLOW = "/do?what=sleep-0.25"
+BLOCKS = "/do?what=block-0.4"
 
 
 def asking(seller: Seller, path: str, proof: str, *headers: str, method: str = "GET") -> socket.socket:
@@ -47,6 +48,20 @@ def test_a_payer_who_hung_up_during_the_work_and_signs_again_pays_once(seller: S
     time.sleep(0.2)  # the settlement is written: the second payment does not come while the first is open
     assert_released(seller.get(SLOW, second))
     assert_one_charge(seller)
+
+
+@pytest.mark.every_value
+@only(lambda stack: stack.interface == "asgi" and "--workers" not in stack.command)
+def test_a_payer_who_hung_up_before_a_busy_server_began_pays_once(seller: Seller) -> None:
+    first, second = (seller.proof_for("/paid") for _ in range(2))
+    with asking(seller, BLOCKS, seller.proof_for(BLOCKS)) as busy:
+        connected(seller.port, request("/paid", f"PAYMENT-SIGNATURE: {first}")).close()
+        assert busy.recv(1)
+    # The server may take it as a request that has no client any more, and not run it at all.
+    eventually(lambda: seller.count("complete") == 2, seconds=2)
+    time.sleep(0.2)  # the settlement is written
+    assert_released(seller.get("/paid", second))
+    assert sorted(seller.statuses().values()).count("succeeded") == len(seller.runs()) == 2
 
 
 def test_a_payer_who_hangs_up_during_the_completion_is_served_later(seller: Seller) -> None:

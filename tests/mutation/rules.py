@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant("unsent-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND purchase = %s AND delivered \"\n", "AND purchase = %s \"\n", (*PURCHASES, "-k", "postgres and not django")),
     Mutant("named-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", (*UNSENT, "-k", "postgres and not django")),
     Mutant("views-sold-by-their-path-are-given-away", DJANGO + "placement.py", "if paths and _are_protected(paths, rules):", "if False:", ("tests/adapters/test_django_placement.py",)),
-    Mutant("granian-is-not-waited-for", ASGI_RESPONDER, "return 0.005", "return None", SIGNS_AGAIN),
+    Mutant("granian-is-not-waited-for", ASGI_RESPONDER, "return 0.005", "return None", ("tests/contract/test_disconnects.py", "-k", "busy_server")),
     Mutant("trio-is-asked-for-no-time", ASGI_RESPONDER, " or find_loop() is None", "", SIGNS_AGAIN),
     Mutant("django-does-not-tell-who-left", DJANGO + "middleware.py", "lambda: shielded.has_client_left", "None", SIGNS_AGAIN),
     Mutant("payer-left-before-a-quick-sale", SETTLEMENT, "if not is_last and backend.get_time()", "if backend.get_time()", ("tests/adapters/test_starlette_disconnects.py", "-k", "busy_server")),
