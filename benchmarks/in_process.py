@@ -319,7 +319,7 @@ class Subject:
 
         app: Callable[[Any, Any, Any], Awaitable[None]] = self._app
         for scope in requests:
-            await app(scope, _receive, send)
+            await app(scope, make_receive(), send)
 
     def _ask_wsgi(self, requests: list[Any], statuses: list[Any]) -> None:
         for environ in requests:
@@ -356,8 +356,11 @@ class Subject:
         return found
 
 
-async def _receive() -> dict[str, Any]:
-    return {"type": "http.request", "body": b"", "more_body": False}
+def make_receive() -> Callable[[], Awaitable[dict[str, Any]]]:
+    """Make what gives the end of a body, and then waits as servers do: the client stays."""
+    messages = asyncio.Queue[dict[str, Any]]()
+    messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+    return messages.get
 
 
 CASES: dict[str, tuple[tuple[str, int, bool], bool]] = {

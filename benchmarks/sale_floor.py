@@ -36,12 +36,13 @@ from statistics import median
 from typing import Any, Final
 
 import uvloop
-from in_process import make_environ, make_scope
+from in_process import make_environ, make_receive, make_scope
 
 HERE: Final = Path(__file__).resolve()
 NETWORK: Final = "eip155:84532"
 PAY_TO: Final = "0x" + "2" * 40
-PAYERS: Final = 64
+PAYERS: Final = 256
+"""More than buy at once, so that none buys the same thing twice at the same moment."""
 REPORT: Final = {"report": "Sunny, with a chance of receipts."}
 _JSON: Final = (("Content-Type", "application/json"),)
 _ASIDE: Final = ("faregate-worker", "faregate leases")
@@ -220,16 +221,12 @@ NAMES: Final = ("floor", "floor-fastapi", "fastapi", "flask", "x402")
 
 async def ask_asgi(app: Any, proof: str | None) -> tuple[int, dict[str, str]]:
     started: list[Any] = []
-    messages = [{"type": "http.request", "body": b"", "more_body": False}]
-
-    async def receive() -> Any:
-        return messages.pop() if messages else await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
             started.append(message)
 
-    await app(make_scope("/report", proof), receive, send)
+    await app(make_scope("/report", proof), make_receive(), send)
     headers = {name.decode().lower(): value.decode() for name, value in started[0]["headers"]}
     return started[0]["status"], headers
 

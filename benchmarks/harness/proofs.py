@@ -12,7 +12,7 @@ from harness.contestants import Contestant
 from harness.http import ask
 from harness.processes import Server
 
-_PAYERS: Final = 64
+_PAYERS: Final = 256
 _SIGNED: Final = 16_000
 """Proofs of one server: enough for its load, and signed for ten minutes."""
 
@@ -40,7 +40,10 @@ _INSTRUCTIONS = {
 
 
 def _sign_proofs(server: Server) -> str:
-    """Sign what one server can sell, by as many payers as there are connections; return the file of them."""
+    """Sign what one server can sell, by more payers than there are connections: none pays twice at once.
+
+    Return the file of the proofs.
+    """
     instructions = ask(server.url + "/report").headers["payment-required"]
     wallets = [Wallet(clock=system_clock) for _ in range(_PAYERS)]
     path = server.folder / "proofs"

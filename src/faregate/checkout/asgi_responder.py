@@ -44,12 +44,7 @@ from faregate.checkout.exception_handlers import (
 )
 from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
-from faregate.checkout.shielding import (
-    find_loop,
-    is_cancelled_by_itself,
-    is_cancelled_from_outside,
-    make_scope,
-)
+from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, Answerer, State
 from faregate.core import responses
@@ -75,6 +70,9 @@ _SEQUENCES = (list, tuple)
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
 _UNDECIDED = (State.NEW, State.FREE)
+
+_AT_ONCE = ("uvicorn.", "asyncio.")
+"""Modules of servers whose `receive` waits for a message and does nothing else; hypercorn's is of a queue."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -285,12 +283,10 @@ class PaywallResponder:
         if lock.locked():  # a task of the handler's waits for a message, and notes it
             return self._has_payer_left
         async with lock:
-            # A server without a message waits, and is cancelled there.
             pause = _find_pause(self._receive)
             with suppress(Exception):
                 if pause is None:
-                    with anyio.move_on_after(0):
-                        await self._take_messages()
+                    _run_until_it_waits(self._take_messages())
                 else:
                     async with anyio.create_task_group() as group:
                         group.start_soon(_cancel_soon, group.cancel_scope, pause)
@@ -592,14 +588,26 @@ class PaywallResponder:
 def _find_pause(receive: Receive) -> float | None:
     """Find for how many seconds a message is waited for that may be there; None if it is given at once.
 
-    Granian fetches messages from another thread. Starlette's `BaseHTTPMiddleware` asks in a task of its own,
-    which needs turns of the event loop, and no time. So does trio: there, a call that may wait is cancelled
-    before it looks for what is there.
+    uvicorn and hypercorn give it at once under asyncio. Granian fetches messages from another thread. Others,
+    such as Starlette's `BaseHTTPMiddleware`, ask in a task of their own, which needs turns of the event loop,
+    and no time. So does trio: there, a call that may wait is cancelled before it looks for what is there.
     """
     if isinstance(receive, BuiltinMethodType):
         return 0.005
-    is_asked_in_a_task = getattr(receive, "__module__", None) == "starlette.middleware.base"
-    return 0.0 if is_asked_in_a_task or find_loop() is None else None
+    module: str = getattr(receive, "__module__", None) or ""
+    return None if module.startswith(_AT_ONCE) else 0.0
+
+
+def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that waits for one future of asyncio, if it waits, and end it there.
+
+    A scope that is cancelled at once does the same in two turns of the loop and 80 calls.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
 
 
 async def _cancel_soon(scope: anyio.CancelScope, pause: float) -> None:

@@ -30,7 +30,7 @@ _running_under_trio: RunVar[set[anyio.Event]] = RunVar("faregate shielded")
 
 async def run_shielded(work: Work) -> None:
     """Run `work` to its end, in a task of its own. Cancelling the caller does not cancel it."""
-    loop = find_loop()
+    loop = _find_loop()
     if loop is None:
         with anyio.CancelScope(shield=True):
             # A task of asyncio has a context of its own.
@@ -79,7 +79,7 @@ async def run_uncancelled(work: Work) -> None:
 async def wait_shielded() -> None:
     """Wait for everything that runs to its end in this event loop."""
     await anyio.lowlevel.checkpoint()  # work that was about to begin begins first
-    loop = find_loop()
+    loop = _find_loop()
     if loop is None:
         while running := _get_running_under_trio():
             await next(iter(running)).wait()
@@ -109,7 +109,7 @@ def _get_running_under_trio() -> set[anyio.Event]:
 
 def make_scope(*, shield: bool = False) -> anyio.CancelScope:
     """Make a cancel scope. Its class, which anyio looks up for each scope, is looked up only once."""
-    name = "trio" if find_loop() is None else "asyncio"
+    name = "trio" if _find_loop() is None else "asyncio"
     scope_class = _scope_classes.get(name)
     if scope_class is None:
         scope_class = _scope_classes[name] = type(anyio.CancelScope())
@@ -121,11 +121,11 @@ _scope_classes: dict[str, type[anyio.CancelScope]] = {}
 
 def get_time() -> float:
     """`anyio.current_time`, by which the deadlines of scopes are counted."""
-    loop = find_loop()
+    loop = _find_loop()
     return anyio.current_time() if loop is None else loop.time()
 
 
-def find_loop() -> asyncio.AbstractEventLoop | None:
+def _find_loop() -> asyncio.AbstractEventLoop | None:
     """asyncio's loop; None under trio."""
     try:
         return asyncio.get_running_loop()
