@@ -109,8 +109,11 @@ def test_a_payer_who_left_before_a_busy_server_looked_at_the_request_pays_once()
         runs.append(request.url.path)
         return PlainTextResponse(CONTENT)
 
+    is_blocking = threading.Event()
+
     async def block(request: Request) -> Response:
-        time.sleep(0.6)
+        is_blocking.set()
+        time.sleep(0.6)  # for longer than the payer waits
         return PlainTextResponse("")
 
     emulator, wallet = Emulator(), Wallet()
@@ -119,8 +122,9 @@ def test_a_payer_who_left_before_a_busy_server_looked_at_the_request_pays_once()
     with calling(shop) as http, ThreadPoolExecutor() as threads:
         *lost, last = [wallet.pay(http.get("/").headers["payment-required"]) for _ in range(3)]
         for proof in lost:  # the second one comes for the result of the first
+            is_blocking.clear()
             blocking = threads.submit(http.get, "/block")
-            time.sleep(0.1)
+            assert is_blocking.wait(20)
             with pytest.raises(httpx.ReadTimeout):
                 http.get("/", headers={"PAYMENT-SIGNATURE": proof}, timeout=0.2)
             blocking.result()
