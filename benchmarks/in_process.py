@@ -285,12 +285,13 @@ class Subject:
         self.name = name
         self.proofs = 0
         self._loop = CountingLoop()
-        self._app = {**ASGI, **WSGI}[name](is_sold)
+        self.app = {**ASGI, **WSGI}[name](is_sold)
 
     def ask(self, number: int, path: str, expected: int, has_proof: bool, *, profiler: Any = None) -> float:
         """Send so many requests, one after the other. Return the seconds of processor time."""
         make = make_environ if self.name in WSGI else make_scope
-        requests = [make(path, self._next_proof() if has_proof else None) for _ in range(number)]
+        proofs = self.make_proofs(number) if has_proof else [None] * number
+        requests = [make(path, proof) for proof in proofs]
         statuses: list[Any] = []
         gc.collect()
         asyncio.set_event_loop(self._loop)
@@ -308,22 +309,22 @@ class Subject:
             raise SystemExit(f"{self.name}: {statuses[-1:]} for {path}")
         return seconds
 
-    def _next_proof(self) -> str:
-        self.proofs += 1
-        return f"{PROOF}{self.proofs:08}"
+    def make_proofs(self, number: int) -> list[str]:
+        first, self.proofs = self.proofs + 1, self.proofs + number
+        return [f"{PROOF}{proof:08}" for proof in range(first, self.proofs + 1)]
 
     async def _ask_asgi(self, requests: list[Any], statuses: list[Any]) -> None:
         async def send(message: Any) -> None:
             if "status" in message:
                 statuses.append(message["status"])
 
-        app: Callable[[Any, Any, Any], Awaitable[None]] = self._app
+        app: Callable[[Any, Any, Any], Awaitable[None]] = self.app
         for scope in requests:
             await app(scope, make_receive(), send)
 
     def _ask_wsgi(self, requests: list[Any], statuses: list[Any]) -> None:
         for environ in requests:
-            chunks = self._app(environ, lambda status, *_: statuses.append(status))
+            chunks = self.app(environ, lambda status, *_: statuses.append(status))
             for _ in chunks:
                 pass
             if hasattr(chunks, "close"):

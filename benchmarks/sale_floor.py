@@ -9,7 +9,7 @@
     fastapi, flask the same applications with faregate, all in SQLite
     x402           FastAPI with the middleware of the package `x402`, which has no books
 
-A facilitator and a node (`chain.py`) are called seven times in a sale, and a row of SQLite is written eight
+A facilitator and a node (`chain.py`) are called six times in a sale, and a row of SQLite is written eight
 times, two of them synced; x402 calls the facilitator twice. There is no server: applications are called in
 their process. Each has a process of its own, and they take turns. Median of the rounds; the Python calls of
 all threads are counted in another process.
@@ -85,7 +85,6 @@ class Floor:
         self._call("/settle", {"paymentPayload": payload})
         self._update(nonce)  # the answer
         receipt = self._ask("eth_getTransactionReceipt", nonce)
-        self._ask("eth_getBlockByNumber", "latest", False)
         self._ask("eth_getBlockByNumber", receipt["blockNumber"], False)
         self._update(nonce)  # the receipt
         self._update(nonce)  # the settlement

@@ -489,7 +489,8 @@ MUTANTS = (
     Mutant("anybody-signs-for-a-payer", SERVICE_RULES + "verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
     # What a chain proves (payments/)
     Mutant("a-token-of-anybody-pays", CHAIN + "evidence.py", "return log.address == token.address.lower() and log.topics == topics\n", "return log.topics == topics\n", CHAIN_TESTS),
-    Mutant("confirmations-are-not-waited-for", CHAIN + "judge.py", "last = head.number - self.confirmations + 1 if is_paid", "last = head.number if is_paid", CHAIN_TESTS),
+    Mutant("confirmations-are-not-waited-for", CHAIN + "judge.py", "_get_head(node, query).number - self.confirmations + 1", "_get_head(node, query).number", CHAIN_TESTS),
+    Mutant("a-block-that-was-replaced-counts", CHAIN + "judge.py", "if block is None or block.hash != ending.block_hash:", "if block is None:", CHAIN_TESTS),
     Mutant("unused-is-failed", CHAIN + "judge.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
     Mutant("expired-though-used-in-a-safe-block", CHAIN + "judge.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
     # Prices that follow the use

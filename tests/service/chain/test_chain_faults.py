@@ -119,12 +119,15 @@ def test_a_receipt_beyond_the_latest_block(node: FaultyNode) -> None:
     assert node.look(sent) == RECONCILING
 
 
-def test_the_latest_block_in_front_of_the_receipt(node: FaultyNode) -> None:
+def test_a_block_proves_that_the_latest_one_is_not_before_it(node: FaultyNode) -> None:
+    """The nodes behind one address are not at the same block. One confirmation needs no latest block."""
     head = node.chain.head
     sent = node.settle()
     old = node.chain.call("eth_getBlockByNumber", hex(head), False)
     node.change["eth_getBlockByNumber"] = lambda params, result: old if params[0] == "latest" else result
-    assert node.look(sent) == RECONCILING
+    assert node.look(sent) == PaymentSettled(sent)
+    node.reader = node.make_reader(node.proxy.url, confirmations=2)
+    assert node.look(sent) == SETTLING
 
 
 # Wrong

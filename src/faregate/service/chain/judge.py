@@ -93,15 +93,12 @@ class Judge:
         if ending.block < query.first_block:
             raise ContradictoryNode("the transaction is older than the payment")
         effect = ending.effect
-        # A payment needs `confirmations` blocks. A cancellation needs a safe block: another could be
-        # replaced.
-        head = _get_head(node, query)
         is_paid = effect is Effect.PAID
-        last = head.number - self.confirmations + 1 if is_paid else _get_safe(node, query).number
-        # Read after the head: else a reorganisation between the two would make a replaced block look
+        last = self._find_last_block(node, query, ending)
+        # Read after the last block: else a reorganisation between the two would make a replaced block look
         # confirmed.
         block = node.get_block(ending.block)
-        if block is None or block.hash != ending.block_hash or block.number > head.number:
+        if block is None or block.hash != ending.block_hash:
             raise ContradictoryNode("the block of the transaction is not in the chain")
         if effect is Effect.NOTHING:
             raise ContradictoryNode("the logs of the transaction do not tell how the authorization ended")
@@ -111,6 +108,16 @@ class Judge:
             settled = PaymentSettled(ending.transaction_hash, ending.amount)
             return Verdict(settled, block.number + self.confirmations - 1)
         return Verdict(PaymentRefused(_REASONS[effect]))
+
+    def _find_last_block(self, node: ChainNode, query: SettlementQuery, ending: Ending) -> int:
+        """Return the last block in which such an end is final enough, or one before it."""
+        if ending.effect is not Effect.PAID:
+            # Another cancellation could replace one that is not in a safe block.
+            return _get_safe(node, query).number
+        if self.confirmations == 1:
+            # A node that has a block has a latest one that is not before it.
+            return ending.block
+        return _get_head(node, query).number - self.confirmations + 1
 
     def _judge_unused(self, node: ChainNode, query: SettlementQuery) -> SettlementResult:
         """Judge a payment whose authorization was not used: it fails only when its time is over."""
