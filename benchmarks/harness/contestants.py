@@ -194,8 +194,8 @@ CASES = (
         "A paid route without a payment (402)",
         UNPAID,
         (16,),
-        (HAND, FAST, X402),
-        {"one call by hand": HAND, "x402": X402},
+        (HAND, FAST, X402, FLASK_HAND, FLASK_FAST, FLASK_X402),
+        {"one call by hand": "by_hand", "x402": "x402"},
     ),
 )
 

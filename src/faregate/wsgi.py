@@ -5,6 +5,7 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from http.client import responses as phrases
 from inspect import iscoroutinefunction, signature
@@ -108,12 +109,30 @@ class PaywallMiddleware:
             withhold_connection(environ)
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
+        app = self.app
+        if not (checkout.has_payment or path_match.protected) and (price := self.find_first_price(environ)):
+            app = partial(self._call_behind_price, price)
         try:
-            return _PaywallResponder(checkout, start_response).run(self.app, environ)
+            return _PaywallResponder(checkout, start_response).run(app, environ)
         finally:
             checkout.close()
             if outer is not None:
                 environ[CHECKOUT] = outer  # the caller of this application may answer itself
+
+    def _call_behind_price(
+        self, price: Offer, environ: Environ, start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Ask for the first price of a handler, and call the application only if it is free.
+
+        The application then asks again, and gets the same payment.
+        """
+        with suppress(ConfigurationError):  # the application answers it: it asks again, and gets it again
+            ask_payment(environ, price, None, None)  # raises where the application is not to run
+        return self.app(environ, start_response)
+
+    def find_first_price(self, environ: Environ) -> Offer | None:
+        """For adapters: find the price that a handler asks for before anything else could answer or run."""
+        return None
 
     def expect_offers(self) -> None:
         """For adapters: have what is sold checked against the service, with the first request."""

@@ -489,6 +489,8 @@ MUTANTS = (
     Mutant("anybody-signs-for-a-payer", SERVICE_RULES + "verification.py", "if signer is None or signer.lower() != payment.payer:", "if signer is None:", VERIFY_TESTS),
     # What a chain proves (payments/)
     Mutant("a-token-of-anybody-pays", CHAIN + "evidence.py", "return log.address == token.address.lower() and log.topics == topics\n", "return log.topics == topics\n", CHAIN_TESTS),
+    Mutant("flask-asks-first-though-a-function-may-answer", "src/faregate/flask/first_prices.py", "any(app.before_request_funcs.values()) or ", "", ("tests/routes/test_flask_first_prices.py",)),
+    Mutant("flask-asks-first-for-a-view-that-was-replaced", "src/faregate/flask/first_prices.py", "isinstance(view, FunctionType) and is_price(view)", "hasattr(view, OFFER)", ("tests/routes/test_flask_first_prices.py",)),
     Mutant("confirmations-are-not-waited-for", CHAIN + "judge.py", "_get_head(node, query).number - self.confirmations + 1", "_get_head(node, query).number", CHAIN_TESTS),
     Mutant("a-block-that-was-replaced-counts", CHAIN + "judge.py", "if block is None or block.hash != ending.block_hash:", "if block is None:", CHAIN_TESTS),
     Mutant("unused-is-failed", CHAIN + "judge.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),

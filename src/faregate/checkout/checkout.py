@@ -307,6 +307,8 @@ class Checkout:
             # Or a stream is being sent: it must not carry a result whose payment was asked for too late.
             self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
             raise self.late
+        if self._mistake is not None:
+            raise self._mistake
         if self.payment is not None and self._sold == offer and self._asks_left != 0:
             if self._asks_left is not None:
                 self._asks_left -= 1

@@ -29,6 +29,7 @@ from faregate.flask.decorators import (
     mark_results,
     wrap_view,
 )
+from faregate.flask.first_prices import FlaskFirstPrices
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware, watch_exceptions, watch_views
 from faregate.flask.placement import find_bypass
 from faregate.flask.routes import list_routes
@@ -160,7 +161,9 @@ class Faregate:
         )
         ready.add_observer(SignalObserver(ready))
         offers, refuse = config["offers"], config["refuse"] or ()
+        first_prices = FlaskFirstPrices(app)
         middleware = FlaskPaywallMiddleware(app.wsgi_app, ready, offers=offers, refuse=refuse)
+        middleware.first_prices = first_prices.find
         middleware.prepare = partial(_prepare, app, config)
         # Set here, because the modules that have them import the middleware.
         middleware.find_bypassed = partial(find_bypass, app)

@@ -15,11 +15,12 @@ from typing import Any, cast
 
 from flask import Flask, Request, Response, has_request_context, request
 from flask.sessions import SecureCookieSessionInterface, SessionMixin
+from werkzeug.routing import Rule
 
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import State
-from faregate.core.models import Headers
+from faregate.core.models import Headers, Offer
 from faregate.core.models import Response as Result
 from faregate.core.release import Bypass, is_error
 from faregate.errors import ConfigurationError
@@ -40,6 +41,8 @@ NAME = "faregate"
 ENTERED = "faregate.flask.middleware"
 """In the environ: the last of these middlewares that a request went through, and the two paths there, raw."""
 
+_RULE = "faregate.flask.rule"
+"""In the environ: the rule of a request whose price is asked for before Flask routes it."""
 _ALLOWED = "faregate.cors"
 _NOTES = "faregate_notes"
 """On the function of an app that answers exceptions, if it tells the checkout."""
@@ -54,6 +57,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         super().__init__(_record_cors(app), *arguments, **named)
         self.stack_mistakes: tuple[str, ...] | None = None
         self.shadow_mistakes: tuple[int, tuple[str, ...]] | None = None  # for this number of rules
+        self.first_prices: Callable[[Environ], tuple[Offer, Rule] | None] | None = None
         self.find_bypassed: Callable[[Environ, int], Bypass | None] | None = None
         self.prepare: Callable[[], None] | None = None
         self.list_routes: Callable[[], RouteTable] | None = None
@@ -89,20 +93,35 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         checkout.called_handler = False  # something else has answered, also in place of an error of the app
         return self.find_bypassed(server_environ, status)
 
+    def find_first_price(self, environ: Environ) -> Offer | None:
+        """Find the price of a view that asks for it before anything else of the app runs."""
+        found = None if self.first_prices is None else self.first_prices(environ)
+        if found is None:
+            return None
+        offer, environ[_RULE] = found
+        return offer
+
     def find_route(self, environ: Environ) -> str | None:
-        """Find the rule of the request that Flask made of this environ."""
-        rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
+        """Find the rule of this request."""
+        rule = _find_rule(environ)
         return None if rule is None else str(rule.rule)
 
     def find_handler(self, environ: Environ) -> HandlerInfo | None:
-        """Find the view of the request that Flask made of this environ; of a class, its method first."""
-        asked: Any = environ.get("werkzeug.request")
-        rule = getattr(asked, "url_rule", None)
+        """Find the view of this request; of a class, its method first."""
+        rule = _find_rule(environ)
         view = None if rule is None else self.views.get(rule.endpoint)
         if view is None:
             return None
         view_class = getattr(view, "view_class", None)
-        return ((view,) if view_class is None else (pick_method(view_class, asked.method), view)), None
+        method = environ["werkzeug.request"].method if view_class is not None else None
+        return ((view,) if method is None else (pick_method(view_class, method), view)), None
+
+
+def _find_rule(environ: Environ) -> Rule | None:
+    """Find the rule of the request that Flask made of this environ, or will make."""
+    asked = environ.get("werkzeug.request")
+    rule: Rule | None = environ.get(_RULE) if asked is None else getattr(asked, "url_rule", None)
+    return rule
 
 
 def watch_exceptions(app: Flask) -> None:

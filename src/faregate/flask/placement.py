@@ -249,12 +249,16 @@ def is_in(rule: Rule, group: str | None) -> bool:
 def list_shadow_mistakes(app: Flask) -> tuple[str, ...]:
     """Describe sold rules that are never reached. Looked for again when the app has other rules."""
     middleware: FlaskPaywallMiddleware = app.extensions[NAME]
-    # Counted in C: this is for each request, and `iter_rules` makes a list of all rules.
-    url_map: Any = app.url_map
-    rule_count = sum(map(len, url_map._rules_by_endpoint.values()))  # noqa: SLF001
+    rule_count = count_rules(app)
     if middleware.shadow_mistakes is None or middleware.shadow_mistakes[0] != rule_count:
         middleware.shadow_mistakes = (rule_count, tuple(find_shadowed(app)))
     return middleware.shadow_mistakes[1]
+
+
+def count_rules(app: Flask) -> int:
+    # Counted in C: this is for each request, and `iter_rules` makes a list of all rules.
+    url_map: Any = app.url_map
+    return sum(map(len, url_map._rules_by_endpoint.values()))  # noqa: SLF001
 
 
 def find_shadowed(app: Flask) -> Iterator[str]:
