@@ -41,8 +41,8 @@ class FlaskFirstPrices:
         self._app = app
         self._has_own_start = getattr(app.wsgi_app, "__func__", None) is Flask.wsgi_app
         """Whether nothing stands between the paywall and the app."""
-        self._rules: dict[tuple[str, str], Rule] = {}
-        self._rule_count = -1
+        self._rules: tuple[int, dict[tuple[str, str], Rule]] = (-1, {})
+        """How many rules the app had when they were read, and those of one path each."""
 
     def find(self, environ: Environ) -> tuple[Offer, Rule] | None:
         """Find the price of a request, and its rule. None if something else may answer first."""
@@ -50,10 +50,11 @@ class FlaskFirstPrices:
         # The first request is the app's: from then on it takes no more functions, and says so.
         if not self._has_own_start or not cast(Any, app)._got_first_request:  # noqa: SLF001
             return None
-        if self._rule_count != count_rules(app):
-            self._rule_count = count_rules(app)
-            self._rules = _read_rules(app) if all(map(_is_flasks_own, _METHODS)) else {}
-        rule = self._rules.get((environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")))
+        rule_count, rules = self._rules
+        if rule_count != count_rules(app):
+            rules = _read_rules(app) if all(map(_is_flasks_own, _METHODS)) else {}
+            self._rules = count_rules(app), rules
+        rule = rules.get((environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")))
         if rule is None or not _is_bare(app) or not _is_ordinary(environ):
             return None
         view: Any = app.view_functions.get(rule.endpoint)
