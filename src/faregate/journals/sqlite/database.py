@@ -22,7 +22,6 @@ from typing import Any, TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors, schema
-from faregate.journals.sqlite.turns import get_turn
 from faregate.journals.sqlite.work import Change, DatabaseWork, run_batch, run_one
 from faregate.journals.writer import Task, Writer
 
@@ -30,6 +29,20 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 0.0005, 0.0015
 """About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
+
+
+_turns: dict[str, threading.Lock] = {}
+
+
+def get_turn(path: str | os.PathLike[str]) -> threading.Lock:
+    """Return the lock that a thread of this process holds while it writes to this file.
+
+    SQLite lets one writer in at a time, and those who wait must try again and again. A journal and the
+    service may share a file: their threads wait here instead. Other processes are still waited for by trying.
+    A forked child has other locks.
+    """
+    name = os.fspath(path)
+    return _turns.get(name) or _turns.setdefault(name, threading.Lock())
 
 
 class SqliteDatabase:
@@ -342,6 +355,8 @@ def _before_fork() -> None:
 
 
 def _after_fork(in_child: bool) -> None:
+    if in_child:
+        _turns.clear()
     for database in list(_databases):
         database.after_fork(in_child)
 
