@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
-from faregate.checkout.arguments import LOWEST_STARLETTE
+from faregate.checkout.argument_checks import LOWEST_STARLETTE
 from tests.support.shell import Terminal
 
 ROOT = Path(__file__).parents[1]

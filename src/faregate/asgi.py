@@ -10,7 +10,7 @@ from functools import partial
 from inspect import signature
 from typing import Any, Unpack
 
-from faregate.checkout.arguments import (
+from faregate.checkout.argument_checks import (
     check_asgi_app,
     check_not_added_twice,
     check_required,

@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
-from faregate.checkout.arguments import check_choose
+from faregate.checkout.argument_checks import check_choose
 from faregate.checkout.asgi_responder import ask_payment
 from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.checkout.async_checkout import AsyncAsk

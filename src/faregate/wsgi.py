@@ -20,11 +20,11 @@ except ModuleNotFoundError as error:
         "faregate.wsgi needs Werkzeug: pip install 'faregate[wsgi]'", name=error.name
     ) from error
 
-from faregate.checkout.arguments import check_blocking, check_required, choose_paywall
+from faregate.checkout.argument_checks import check_blocking, check_required, choose_paywall
 from faregate.checkout.blocking_checkout import Ask, BlockingCheckout
 from faregate.checkout.buffer import finalize
 from faregate.checkout.checkout import ReadBody
-from faregate.checkout.contexts import WorkContext
+from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.path_rules import PathMatch, PathRules

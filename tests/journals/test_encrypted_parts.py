@@ -9,7 +9,7 @@ import pytest
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.codec import LARGE
-from faregate.journals.encryption import Keyring
+from faregate.journals.keyring import Keyring
 from tests.core.flow_script import RECEIPT, TXN
 from tests.journals.rows import HERE, started
 from tests.journals.sqlite_file import asked, written
@@ -22,7 +22,7 @@ RESPONSE = "cGFpZA=="
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 63, 64, 65, 1000, 4096, 4097])
 @pytest.mark.parametrize("field", ["result", "sixteen letters."])
 def test_parts_decrypt_as_a_whole(size: int, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faregate.journals.encryption._CHUNK", 64)
+    monkeypatch.setattr("faregate.journals.keyring._CHUNK", 64)
     keyring = Keyring([b"k" * 32])
     first, second = os.urandom(size), os.urandom(21)
     parts = keyring.encrypt_parts(ROW, field, (first, second))

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.operations import Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.postgres import PostgresJournal, pipeline
 from faregate.journals.postgres.store import PostgresStore, _insert
+from faregate.journals.row_operations import Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.store import Record, TransactionTaken
 from faregate.journals.writer import Task
 from tests.journals import postgres_schema

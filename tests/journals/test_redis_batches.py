@@ -8,9 +8,9 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from faregate.errors import JournalError
-from faregate.journals.operations import Delete, Find, Insert, Replace, RowOperation
 from faregate.journals.redis.client import ScriptClient
 from faregate.journals.redis.store import APART, RedisStore
+from faregate.journals.row_operations import Delete, Find, Insert, Replace, RowOperation
 from faregate.journals.store import TransactionTaken
 from faregate.journals.writer import Task
 from tests.journals.redis_journal import ask, running

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from faregate.errors import JournalError
-from faregate.journals.operations import Delete, Find, Insert, Replace, RowOperation
+from faregate.journals.row_operations import Delete, Find, Insert, Replace, RowOperation
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.journals.store import Record, TransactionTaken
@@ -130,7 +130,7 @@ def test_each_kind_of_operation_shares_a_batch(store: SqliteStore) -> None:
 def test_an_old_sqlite_writes_one_row_at_a_time(
     store: SqliteStore, database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("faregate.journals.sqlite.work._MAY_JOIN", False)
+    monkeypatch.setattr("faregate.journals.sqlite.batch._MAY_JOIN", False)
     assert perform(store, insert(4), start(1, "txn1"), start(2, "txn2", stamp=9)) == [True, True, False]
     assert rows(database) == [(1, 101, "txn1"), (2, 2, "-"), (3, 3, "-"), (4, 4, "-")]
 

@@ -101,14 +101,14 @@ PROCEDURES = "src/faregate/journals/procedures.py"
 ROW_ACCESS = "src/faregate/journals/row_access.py"
 OPEN_PAYMENTS = "src/faregate/journals/open_payments.py"
 WRITER = "src/faregate/journals/writer.py"
-ENCRYPTION = "src/faregate/journals/encryption.py"
+ENCRYPTION = "src/faregate/journals/keyring.py"
 SQLITE = "src/faregate/journals/sqlite/"
 REDIS = "src/faregate/journals/redis/"
 DJANGO = "src/faregate/django/"
 RESPONSES = "src/faregate/core/responses.py"
 CHECKOUT = "src/faregate/checkout/checkout.py"
 ASYNC_CHECKOUT = "src/faregate/checkout/async_checkout.py"
-CHOICE = "src/faregate/checkout/choice.py"
+CHOICE = "src/faregate/checkout/offer_choice.py"
 ASGI_RESPONDER = "src/faregate/checkout/asgi_responder.py"
 PATH_RULES = "src/faregate/checkout/path_rules.py"
 WSGI = "src/faregate/wsgi.py"
@@ -121,7 +121,7 @@ WRAPPERS = "src/faregate/routes/wrappers.py"
 STARLETTE = "src/faregate/starlette.py"
 FLASK_DECORATORS = "src/faregate/flask/decorators.py"
 FACILITATOR = "src/faregate/service/chain/facilitator.py"
-FACILITATED = "src/faregate/service/chain/facilitated.py"
+FACILITATED = "src/faregate/service/chain/facilitator_backend.py"
 CHAIN = "src/faregate/service/chain/"
 CHAIN_TESTS = (
     "tests/service/chain/test_chain.py",
@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(asked[\"path\"]):", "for path in ():", COPIES),
     Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
     Mutant("copies-leave-by-free-views", CHECKOUT, "if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):", "if False:", BODY_COPIES),
-    Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if held.is_copy():", "if False:", COPIED_BODIES),
+    Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if suspected.is_copy():", "if False:", COPIED_BODIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),

@@ -34,7 +34,7 @@ from faregate.checkout.asgi_scope import (
 )
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
-from faregate.checkout.contexts import run_in_context
+from faregate.checkout.context_variables import run_in_context
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.exception_handlers import (
     WatchedScope,
@@ -42,11 +42,11 @@ from faregate.checkout.exception_handlers import (
     watch_handlers,
     watch_outermost,
 )
-from faregate.checkout.held_answer import HeldAnswer, may_be_copy
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, Answerer, State
+from faregate.checkout.suspected_copy import SuspectedCopy, may_be_copy
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
 from faregate.core.release import COPIED, Bypass, is_error
@@ -62,8 +62,9 @@ _RESPONDER = "faregate.checkout.asgi_responder"
 FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
-_RAISED = "faregate.checkout.raised"
-"""The name of the answer to paid work that raised: a key of the scope and an attribute of the exception."""
+_REPLACEMENT = "faregate.checkout.replacement"
+"""The name of what replaces a response to paid work that raised: a key of the scope, and an attribute of the
+exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
@@ -101,17 +102,17 @@ class PaywallResponder:
     _closed: anyio.Event | None = None
     _is_sent = False
     _context: Context | None = None
-    """The context before the work. An answer that is not a released result is sent in it."""
+    """The context before the work. A response that is not a released result is sent in it."""
     _session: Snapshot | None = None
     """The session at the start of a request with a payment."""
     _routed_status: int | None = None
-    """The status of the route's answer, as seen by the probes around the routers."""
+    """The status of the route's response, as seen by the probes around the routers."""
     _probe: object = None
-    """The probe that saw the answer first: of routers in each other, that of the innermost."""
+    """The probe that saw the response first: of routers in each other, that of the innermost."""
     _relayed_status = 0
     _is_relaying = False
     """Whether a router has begun a paid response, and not sent its last chunk."""
-    _held: HeldAnswer | None = None
+    _suspected: SuspectedCopy | None = None
     _is_no_copy = False
 
     def __init__(
@@ -150,7 +151,7 @@ class PaywallResponder:
                 self._session.take(server_scope["session"], deep=True)
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
             if path_match.offer is not None:
-                self._scope = WatchedScope(self._scope, _begin_answer)
+                self._scope = WatchedScope(self._scope, _begin_handling)
         if self.has_payment or path_match.protected:
             self._prepare_checkout()
 
@@ -221,7 +222,7 @@ class PaywallResponder:
         payment = await self.checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
-        watch_handlers(scope, _begin_answer)
+        watch_handlers(scope, _begin_handling)
         if prices_inside is not None:
             self.checkout.start_work(prices_inside)
         return payment
@@ -319,15 +320,15 @@ class PaywallResponder:
 
         Decides when it is called, and not when it is awaited: what passes costs no coroutine.
         """
-        if self._held is not None:
-            return self._hold(self._held, message)
+        if self._suspected is not None:
+            return self._compare(self._suspected, message)
         if message["type"] == _START and type(message.get("headers", ())) not in _SEQUENCES:
             message = {**message, "headers": list(message["headers"])}  # they are read more than once
         if self._has_probes and message["type"] == _START and not self._is_no_copy:
             # Free, and from no route.
             is_decided = self._is_open and self.checkout.state not in _UNDECIDED
             if not is_decided and message["status"] != self._routed_status and may_be_copy(message):
-                self._held = HeldAnswer(message)
+                self._suspected = SuspectedCopy(message)
                 return _do_nothing()
         if not self._is_open and self._may_pass_unopened(message):
             pass
@@ -452,29 +453,29 @@ class PaywallResponder:
         if _RESPONDER in self._server_scope:
             self._server_scope[_RESPONDER].note_routed(status)
 
-    async def _hold(self, held: HeldAnswer, message: Message) -> None:
-        """Hold an answer until it is compared; then send it, unless it is a copy."""
-        if not held.append(message):
+    async def _compare(self, suspected: SuspectedCopy, message: Message) -> None:
+        """Keep a response back until it is compared; then send it, unless it is a copy."""
+        if not suspected.append(message):
             return
-        if held.is_copy():
-            bypass = self._find_bypass(self._server_scope, self._scope, held.messages[0]["status"])
+        if suspected.is_copy():
+            bypass = self._find_bypass(self._server_scope, self._scope, suspected.messages[0]["status"])
             self.checkout.withhold(COPIED if bypass is None else bypass.mistake)
-        self._held, self._is_no_copy = None, True
-        for held_message in held.messages:
-            await self.send(held_message)
+        self._suspected, self._is_no_copy = None, True
+        for kept_back in suspected.messages:
+            await self.send(kept_back)
         self._is_no_copy = False
 
     async def _complete(self) -> None:
-        answer = await self.checkout.acomplete()
-        await self._emit(answer)
-        if not answer.released:
+        response = await self.checkout.acomplete()
+        await self._emit(response)
+        if not response.released:
             # The payer did not get what the handler made: its background tasks must not run.
-            raise SkipHandler(answer.status)
+            raise SkipHandler(response.status)
 
     # The middleware's side
 
     async def run(self, app: ASGIApp) -> None:
-        """Run the application, and send the payer's answer whatever ends it."""
+        """Run the application, and send the payer a response whatever ends it."""
         try:
             if not self.has_payment:
                 await self._run(app)
@@ -486,28 +487,28 @@ class PaywallResponder:
                 if cancel_scope.cancelled_caught:
                     await self._on_error(build_timeout_error())
         except Exception as error:
-            self._mark_raised(error)
+            self._prepare_replacement(error)
             raise
         except BaseException as ended:
             await self._on_exit(ended)
         finally:
             self._close()
 
-    def _mark_raised(self, error: Exception) -> None:
-        """Prepare the answer to an exception of paid work: it replaces any answer that is not an error."""
-        if self._is_sent:  # it answers nothing any more
+    def _prepare_replacement(self, error: Exception) -> None:
+        """Prepare what replaces the response to an exception of paid work, unless that is an error."""
+        if self._is_sent:  # this exception gets no response any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
-            # The answer does not say that nothing was charged: the service may not know yet of the failure.
-            answer = responses.build_refused(500, "not_billable", "The resource could not be produced.")
+            # It does not say that nothing was charged: the service may not know yet of the failure.
+            replacement = responses.build_refused(500, "not_billable", "The resource could not be produced.")
         elif self._find_bypass(self._server_scope, self._scope, 200) is not None:
-            answer = responses.build_unavailable(502)
+            replacement = responses.build_unavailable(502)
         else:
             return
-        self._server_scope[_RAISED] = answer
+        self._server_scope[_REPLACEMENT] = replacement
         with suppress(AttributeError, TypeError):  # also for a middleware outside that copies the scope
-            setattr(error, _RAISED, (self._server_scope["headers"], answer))
-        watch_outermost(self._server_scope, _begin_answer)
+            setattr(error, _REPLACEMENT, (self._server_scope["headers"], replacement))
+        watch_outermost(self._server_scope, _begin_handling)
 
     def _close(self) -> None:
         self._state = _CLOSED
@@ -532,14 +533,14 @@ class PaywallResponder:
             if self._is_open and self.checkout.late is not None:
                 raise self.checkout.late  # the server sees no end of the response, and cuts it
             if self._is_open and not self._is_sent and self.checkout.state not in PASSING:
-                await self._answer(RuntimeError("the handler returned without a complete response"))
+                await self._fail(RuntimeError("the handler returned without a complete response"))
 
     async def _on_error(self, error: BaseException) -> None:
         if self._is_open and self.checkout.late is not None:
             raise self.checkout.late
         must_raise = self.checkout.must_raise(error)
         if self.checkout.state not in PASSING:
-            await self._answer(error)
+            await self._fail(error)
         if must_raise:
             raise error
 
@@ -553,12 +554,12 @@ class PaywallResponder:
             await self._on_error(build_timeout_error())
             return
         if self.checkout.state not in PASSING:
-            await self._answer(ended)
+            await self._fail(ended)
         if not isinstance(ended, asyncio.CancelledError) or is_cancelled_by_itself():
             raise ended
 
-    async def _answer(self, error: BaseException) -> None:
-        """Send the answer to the payer after work that failed, also if cancelled while completing."""
+    async def _fail(self, error: BaseException) -> None:
+        """Send what the payer gets after work that failed, also if cancelled while completing."""
         if not self._is_sent:
             await self._emit(await self.checkout.afail(error))
 
@@ -637,19 +638,19 @@ def ask_payment(
     return responder.authorize(offer, scope, ask, prices_inside)
 
 
-def _begin_answer(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:
-    """Return the function that notes an answer in place of work that raised; None if no work has begun."""
+def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:
+    """Return what notes the response to an exception; None if no work has begun that it could replace."""
     responder = find_responder(scope)
     if responder is None:
-        answer = _find_raised(scope, error)
-        return None if answer is None else partial(_replace_answer, scope, answer)
+        replacement = _find_replacement(scope, error)
+        return None if replacement is None else partial(_replace_response, scope, replacement)
     responder.strip_result(error)
-    # The answer may itself be sold, such as a page for all paths without a route.
+    # The response may itself be sold, such as a page for all paths without a route.
     is_begun = responder.has_payment and responder.checkout.state is State.AUTHORIZED
-    return partial(_note_answer, responder) if is_begun else None
+    return partial(_note_handled, responder) if is_begun else None
 
 
-def _note_answer(responder: PaywallResponder, status: int) -> None:
+def _note_handled(responder: PaywallResponder, status: int) -> None:
     # An error is never a result, and middleware may call another application next.
     if is_error(status):
         responder.checkout.note_call()
@@ -657,28 +658,29 @@ def _note_answer(responder: PaywallResponder, status: int) -> None:
         responder.checkout.note_answer()
 
 
-def _find_raised(scope: Mapping[str, Any], error: Exception) -> Response | None:
-    """Find the prepared answer to an exception; None if no paid work raised it."""
-    if _RAISED in scope:
-        return cast(Response, scope[_RAISED])
-    headers, answer = getattr(error, _RAISED, (None, None))  # an application may raise one object twice
-    return answer if headers is not None and headers is scope.get("headers") else None
+def _find_replacement(scope: Mapping[str, Any], error: Exception) -> Response | None:
+    """Find the response that was prepared for an exception; None if no paid work raised it."""
+    if _REPLACEMENT in scope:
+        return cast(Response, scope[_REPLACEMENT])
+    # An application may raise one object twice.
+    headers, replacement = getattr(error, _REPLACEMENT, (None, None))
+    return replacement if headers is not None and headers is scope.get("headers") else None
 
 
-def _replace_answer(scope: Mapping[str, Any], answer: Response, status: int) -> ASGIApp | None:
-    """Return an application that sends `answer`; None if the status is an error already."""
+def _replace_response(scope: Mapping[str, Any], replacement: Response, status: int) -> ASGIApp | None:
+    """Return an application that sends `replacement`; None if the status is an error already."""
     if is_error(status):
         return None
-    log("sale", logging.WARNING, _ANSWERED, scope["method"], quote(scope["path"]), status)
+    log("sale", logging.WARNING, _HANDLED, scope["method"], quote(scope["path"]), status)
 
-    async def send_answer(_scope: Scope, _receive: Receive, send: Send) -> None:
-        for message in build_messages(answer, scope["method"]):
+    async def send_replacement(_scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in build_messages(replacement, scope["method"]):
             await send(message)
 
-    return send_answer
+    return send_replacement
 
 
-_ANSWERED = (
+_HANDLED = (
     "%s %s raised, and the application's handler of all exceptions answered with %d. That is no result: "
     "the client got an error instead. Answer exceptions with a status of 400 or more."
 )

@@ -13,8 +13,8 @@ from inspect import Signature, get_annotations, getattr_static, isclass, signatu
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
+from faregate.checkout.bytecode_lookups import find_looked_up
 from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
-from faregate.checkout.lookups import find_looked_up
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 

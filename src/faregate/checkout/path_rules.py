@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
 
-from faregate.checkout.arguments import check_choose
+from faregate.checkout.argument_checks import check_choose
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.offers import build_offer

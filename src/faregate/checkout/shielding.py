@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 from anyio.lowlevel import RunVar
 
-from faregate.checkout.contexts import run_in_context
+from faregate.checkout.context_variables import run_in_context
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
-from faregate.checkout.arguments import check_choose
+from faregate.checkout.argument_checks import check_choose
 from faregate.checkout.callables import get_module, is_async, walk
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import find_offers, mark_price

@@ -15,7 +15,7 @@ from django.shortcuts import resolve_url
 from django.urls import Resolver404, URLResolver, get_resolver, resolve
 
 from faregate.checkout.checkout import build_timeout_error
-from faregate.checkout.contexts import WorkContext
+from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.shielding import is_cancelled_from_outside, make_scope, run_shielded

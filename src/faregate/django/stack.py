@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from faregate.checkout.path_rules import PathRules
-from faregate.checkout.static_files import list_urls
+from faregate.checkout.whitenoise import list_urls
 from faregate.django.options import read_options
 from faregate.django.placement import inspect_view
 from faregate.errors import ConfigurationError

@@ -12,7 +12,7 @@ from werkzeug.local import LocalProxy
 from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
-from faregate.checkout.arguments import check_blocking, check_choose
+from faregate.checkout.argument_checks import check_blocking, check_choose
 from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.copy_detection import RESULTS

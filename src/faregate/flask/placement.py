@@ -23,7 +23,7 @@ from werkzeug.test import create_environ
 from faregate.checkout.callables import get_closure, get_module, walk
 from faregate.checkout.handlers import OFFER, find_offers, is_price
 from faregate.checkout.path_rules import list_spellings
-from faregate.checkout.static_files import list_urls
+from faregate.checkout.whitenoise import list_urls
 from faregate.checkout.wsgi_environ import find_method
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result

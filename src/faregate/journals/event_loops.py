@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar
 from faregate.core import driver
 from faregate.core.claims import PendingPayment
 from faregate.errors import JournalError
-from faregate.journals.operations import Procedure, Run
+from faregate.journals.row_operations import Procedure, Run
 
 if TYPE_CHECKING:
     # It needs cryptography, which a paywall with the memory journal does without.

@@ -5,12 +5,12 @@ from typing import Any
 from faregate.core.claims import HoldInfo, PendingPayment, Recoverable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
-from faregate.journals.operations import Procedure, Replace
 from faregate.journals.owner_locks import LockingStore, has_lock
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
 from faregate.journals.row import IDENTIFIED, NOT_FETCHED, Row
 from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.row_operations import Procedure, Replace
 from faregate.journals.states import RowState
 from faregate.journals.store import ENCRYPTED, Due, Record
 

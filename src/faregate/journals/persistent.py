@@ -18,11 +18,10 @@ from faregate.core.claims import (
 )
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
-from faregate.journals.encryption import Keyring
 from faregate.journals.event_loops import AsyncJournal, run_in_thread, wrap_in_batches, wrap_in_threads
 from faregate.journals.heartbeat import Heartbeat
+from faregate.journals.keyring import Keyring
 from faregate.journals.open_payments import OpenPaymentQueue
-from faregate.journals.operations import BatchStore, BlockingRows, Procedure, Run, T
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
 from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
@@ -30,6 +29,7 @@ from faregate.journals.procedures import Procedures
 from faregate.journals.quota import Quota
 from faregate.journals.reader import NamespaceReader
 from faregate.journals.row_access import RowAccess
+from faregate.journals.row_operations import BatchStore, BlockingRows, Procedure, Run, T
 from faregate.journals.store import KeyUsage, RowStore
 
 

@@ -24,13 +24,7 @@ from faregate.core.claims import (
 from faregate.core.models import Outcome
 from faregate.errors import JournalError, JournalFull
 from faregate.journals.codec import NOT_READ
-from faregate.journals.encryption import LookupKey
-from faregate.journals.operations import (
-    Delete,
-    Find,
-    Insert,
-    Procedure,
-)
+from faregate.journals.keyring import LookupKey
 from faregate.journals.quota import Quota
 from faregate.journals.row import (
     Fingerprint,
@@ -45,6 +39,12 @@ from faregate.journals.row import (
     size_of,
 )
 from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.row_operations import (
+    Delete,
+    Find,
+    Insert,
+    Procedure,
+)
 from faregate.journals.states import RowState
 from faregate.journals.store import PurchaseTaken, Record, TransactionTaken, may_be_removed
 

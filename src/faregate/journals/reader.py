@@ -5,7 +5,7 @@ from dataclasses import replace
 from faregate.core.claims import HoldInfo
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
-from faregate.journals.encryption import Keyring
+from faregate.journals.keyring import Keyring
 from faregate.journals.owner_locks import get_owner_until
 from faregate.journals.payment_info import (
     FoundPayments,

@@ -1,4 +1,4 @@
-"""Read and write the rows of a store, as parts of procedures (`faregate.journals.operations`)."""
+"""Read and write the rows of a store, as parts of procedures (`faregate.journals.row_operations`)."""
 
 import itertools
 import math
@@ -12,9 +12,12 @@ from typing import Any
 from faregate.core.claims import Claim, Claimed, Recoverable
 from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
-from faregate.journals.encryption import Keyring
 from faregate.journals.heartbeat import Heartbeat
-from faregate.journals.operations import (
+from faregate.journals.keyring import Keyring
+from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
+from faregate.journals.policy import JournalPolicy
+from faregate.journals.row import Holder, Row, keep_copy, size_of
+from faregate.journals.row_operations import (
     BatchStore,
     Find,
     FindResult,
@@ -24,9 +27,6 @@ from faregate.journals.operations import (
     Rows,
     Run,
 )
-from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Holder, Row, keep_copy, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, RowStore
 

@@ -1,7 +1,8 @@
 """The protocol of a row store. A store decides nothing: it finds rows, and writes by compare-and-swap.
 
 To add a store, implement `RowStore` and pass it to `faregate.journals.persistent.PersistentJournal`. One that
-can do many operations in one transaction or round trip is a `BatchStore` (`faregate.journals.operations`).
+can do many operations in one transaction or round trip is a `BatchStore`
+(`faregate.journals.row_operations`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

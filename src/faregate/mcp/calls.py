@@ -15,7 +15,7 @@ from faregate.checkout.asgi_scope import take_snapshot
 from faregate.checkout.async_checkout import AsyncAsk, AsyncCheckout
 from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.descriptions import HandlerInfo
-from faregate.checkout.operations import Operation, build_content
+from faregate.checkout.openapi_operations import Operation, build_content
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.states import PASSING, State
 from faregate.core.models import Offer, Response

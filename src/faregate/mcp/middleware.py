@@ -8,7 +8,7 @@ import anyio
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-from faregate.checkout.arguments import choose_paywall
+from faregate.checkout.argument_checks import choose_paywall
 from faregate.checkout.lifespan import check_lifespan
 from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.errors import ConfigurationError

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from faregate.checkout.openapi import INFO, payment_info, with_payments
-from faregate.checkout.operations import Operation, Route, build_content, merge_operation, read_route
+from faregate.checkout.openapi_operations import Operation, Route, build_content, merge_operation, read_route
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer
 from faregate.core.terms import Price
 from faregate.errors import ConfigurationError

@@ -10,8 +10,8 @@ from faregate.rules.payments import Payments
 from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy, make_signer
 from faregate.service.chain.direct.fees import ETHER, GWEI
-from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorSettings
+from faregate.service.chain.facilitator_backend import FacilitatorPayments
 from faregate.service.hooks import import_function
 from faregate.service.settings import Settings
 from faregate.system import system_clock

@@ -9,8 +9,8 @@ import pytest
 
 from faregate.core.claims import Claim, Claimant, Lease
 from faregate.core.models import Outcome
-from faregate.journals.operations import Delete, Find, Procedure
 from faregate.journals.procedures import Procedures
+from faregate.journals.row_operations import Delete, Find, Procedure
 from tests.support.mutants import Patch, complete_before_outcome, release_on_any_2xx
 
 

@@ -11,8 +11,8 @@ from faregate.rules.payments import Attempt, PaymentRefused, PaymentSent, Paymen
 from faregate.rules.records import Transaction
 from faregate.rules.settlement import settle
 from faregate.service.chain.chain_reader import ChainReader
-from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorSettings
+from faregate.service.chain.facilitator_backend import FacilitatorPayments
 from faregate.system import system_clock
 from faregate.x402.headers import build_payment_required, parse_payment
 from faregate.x402.models import SignedPayment, Terms

@@ -8,7 +8,7 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS
 
 from faregate.rules.records import FINAL
-from faregate.service.chain.facilitated import FacilitatorPayments
+from faregate.service.chain.facilitator_backend import FacilitatorPayments
 from tests.service.chain.facilitated import (
     PRICE,
     BelievingPayments,

@@ -7,7 +7,7 @@ import pytest
 
 from faregate.rules.payments import Payments, PaymentVerified, Reservation
 from faregate.service.chain.chain_reader import MOST_LOOKED_UP, ChainReader
-from faregate.service.chain.facilitated import FacilitatorPayments
+from faregate.service.chain.facilitator_backend import FacilitatorPayments
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment
 from tests.service.chain.facilitated import make_client, sign_payment

@@ -21,8 +21,8 @@ from faregate.rules.payments import (
     PaymentVerified,
     Reservation,
 )
-from faregate.service.chain.facilitated import FacilitatorPayments
 from faregate.service.chain.facilitator import FacilitatorUnavailable
+from faregate.service.chain.facilitator_backend import FacilitatorPayments
 from faregate.x402.eip712 import derive_address
 from faregate.x402.models import SignedPayment, Terms
 from tests.service.chain.books import SUBMITTED, TO

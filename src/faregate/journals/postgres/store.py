@@ -14,7 +14,6 @@ import psycopg
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
-from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.owner_locks import OwnerLocks
 from faregate.journals.postgres import errors
 from faregate.journals.postgres.connection import Connection
@@ -29,6 +28,15 @@ from faregate.journals.postgres.pipeline import (
 )
 from faregate.journals.postgres.pool import Pool
 from faregate.journals.row import IDENTIFIED
+from faregate.journals.row_operations import (
+    BatchedRows,
+    Delete,
+    Find,
+    FindResult,
+    Insert,
+    Replace,
+    RowOperation,
+)
 from faregate.journals.session_locks import SessionLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.store import (

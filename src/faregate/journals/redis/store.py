@@ -7,10 +7,18 @@ from itertools import chain, count
 from typing import Any, cast, get_args
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.redis.client import RedisCommand, ScriptClient, make_command, return_reply
 from faregate.journals.redis.connections import Word
 from faregate.journals.redis.schema import FOUND_COLUMNS
+from faregate.journals.row_operations import (
+    BatchedRows,
+    Delete,
+    Find,
+    FindResult,
+    Insert,
+    Replace,
+    RowOperation,
+)
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,

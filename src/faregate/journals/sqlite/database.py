@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.sqlite import errors, schema
-from faregate.journals.sqlite.work import Change, DatabaseWork, run_batch, run_one
+from faregate.journals.sqlite.batch import BatchPart, Change, run_batch, run_one
 from faregate.journals.writer import Task, Writer
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class SqliteDatabase:
         self._executing = threading.Lock()
         self._forking: set[int] = set()
         self.is_shared = False
-        self.writer: Writer[DatabaseWork] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
+        self.writer: Writer[BatchPart] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -81,7 +81,7 @@ class SqliteDatabase:
         """
         return cast(T, self.writer.call(Change(change, durable)))
 
-    def run_here(self, work: DatabaseWork) -> Any:
+    def run_here(self, work: BatchPart) -> Any:
         """Do as the writer's thread does with a batch of one, in this thread. Raises `JournalError`."""
         task = Task(work)
         self._execute([task])
@@ -112,7 +112,7 @@ class SqliteDatabase:
             self._connection.prepare = prepare
             self._connection.close()
 
-    def _execute(self, batch: Sequence[Task[DatabaseWork]]) -> None:
+    def _execute(self, batch: Sequence[Task[BatchPart]]) -> None:
         """Commit a batch with one sync. An error in one part does not touch the others."""
         with self._executing:
             try:
@@ -128,7 +128,7 @@ class SqliteDatabase:
                 self._connection.close()
                 raise
 
-    def _take_turn(self, batch: Sequence[Task[DatabaseWork]]) -> None:
+    def _take_turn(self, batch: Sequence[Task[BatchPart]]) -> None:
         if not self._turn.acquire(timeout=self._timeout):
             raise errors.busy(self.path)
         try:
@@ -136,7 +136,7 @@ class SqliteDatabase:
         finally:
             self._turn.release()
 
-    def _commit(self, batch: Sequence[Task[DatabaseWork]]) -> None:
+    def _commit(self, batch: Sequence[Task[BatchPart]]) -> None:
         connection = self._connection.get()
         self._connection.set_synchronous(connection, any(task.work.durable for task in batch))
         # A single statement commits by itself. BEGIN and COMMIT would be two more.

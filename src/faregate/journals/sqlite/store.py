@@ -8,12 +8,20 @@ from functools import cache
 from typing import Any, cast
 
 from faregate.journals.file_locks import FileLocks
-from faregate.journals.operations import BatchedRows, Delete, Find, FindResult, Insert, Replace, RowOperation
 from faregate.journals.owner_locks import OwnerLocks
 from faregate.journals.row import IDENTIFIED
+from faregate.journals.row_operations import (
+    BatchedRows,
+    Delete,
+    Find,
+    FindResult,
+    Insert,
+    Replace,
+    RowOperation,
+)
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
+from faregate.journals.sqlite.batch import BatchPart, Change, Deletion, FirstMatch, RowWrite
 from faregate.journals.sqlite.database import SqliteDatabase
-from faregate.journals.sqlite.work import Change, DatabaseWork, Deletion, FirstMatch, RowWrite
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -117,7 +125,7 @@ class SqliteStore(BatchedRows):
     def namespace(self) -> str:
         return self._namespace
 
-    def prepare(self, operation: RowOperation) -> DatabaseWork:
+    def prepare(self, operation: RowOperation) -> BatchPart:
         mine = self._namespace
         match operation:
             case Find(keys):
@@ -131,7 +139,7 @@ class SqliteStore(BatchedRows):
             case Delete(key, stamp):
                 return Deletion(_DELETE, (mine, key, stamp))
 
-    def _prepare_insert(self, operation: Insert) -> DatabaseWork:
+    def _prepare_insert(self, operation: Insert) -> BatchPart:
         record, keys, now = operation
         others = [key for key in keys if key != record["key"]]
         # `Codec.pack` gives the columns in the order of `COLUMNS`, which the statement relies on.
@@ -152,7 +160,7 @@ class SqliteStore(BatchedRows):
 
         return Change(purge_and_insert, durable=False)
 
-    def _prepare_replace(self, operation: Replace) -> DatabaseWork:
+    def _prepare_replace(self, operation: Replace) -> BatchPart:
         key, stamp, changes, durable = operation
         result = changes.get("result") or b""
         is_large = len(result) > APART

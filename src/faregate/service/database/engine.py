@@ -15,8 +15,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from faregate.errors import ConfigurationError, FaregateError, JournalError
+from faregate.journals.sqlite.batch import Change
 from faregate.journals.sqlite.database import SqliteDatabase, get_turn
-from faregate.journals.sqlite.work import Change
 from faregate.rules.store import StoreUnavailable
 from faregate.service.database.statements import (
     Compiled,

@@ -19,7 +19,7 @@ _MAX_ROWS = 256
 _IS_WRITTEN = "SELECT 1 FROM journal WHERE namespace = ? AND key = ? AND stamp = ?"
 
 
-class DatabaseWork(Protocol):
+class BatchPart(Protocol):
     """A part of a transaction. When it raises, nothing of it remains.
 
     `durable`: forced to the disk. `needs_transaction`: it is not committed as a whole by itself.
@@ -115,9 +115,9 @@ class Change(NamedTuple):
                 connection.execute("RELEASE one")
 
 
-def run_batch(batch: Sequence[Task[DatabaseWork]], connection: sqlite3.Connection) -> None:
+def run_batch(batch: Sequence[Task[BatchPart]], connection: sqlite3.Connection) -> None:
     """Run all of a transaction. Their callers wait at the same time, so the order is free."""
-    by_form: defaultdict[Callable[[int], str], list[Task[DatabaseWork]]] = defaultdict(list)
+    by_form: defaultdict[Callable[[int], str], list[Task[BatchPart]]] = defaultdict(list)
     for task in batch:
         if _MAY_JOIN and isinstance(task.work, RowWrite):
             by_form[task.work.make_sql].append(task)
@@ -128,7 +128,7 @@ def run_batch(batch: Sequence[Task[DatabaseWork]], connection: sqlite3.Connectio
             _write_rows(make_sql, tasks[start : start + _MAX_ROWS], connection)
 
 
-def run_one(task: Task[DatabaseWork], connection: sqlite3.Connection) -> None:
+def run_one(task: Task[BatchPart], connection: sqlite3.Connection) -> None:
     try:
         task.result = task.work.run(connection)
     except Exception as error:

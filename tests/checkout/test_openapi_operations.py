@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.checkout.operations import merge_operation, read_route
+from faregate.checkout.openapi_operations import merge_operation, read_route
 
 INTEGER, STRING, UUID = {"type": "integer"}, {"type": "string"}, {"type": "string", "format": "uuid"}
 

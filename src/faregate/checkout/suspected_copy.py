@@ -1,4 +1,4 @@
-"""An ASGI answer that came from no route, held until it is compared with the results. Pure."""
+"""A response under ASGI that came from no route, kept back until it is compared with the results. Pure."""
 
 from faregate.checkout.asgi_scope import Message
 from faregate.checkout.copy_detection import RESULTS
@@ -8,8 +8,8 @@ _COMPARED = 1024
 """How many bytes of a beginning are looked at: enough of one that is compressed."""
 
 
-class HeldAnswer:
-    """The messages of an answer, from its start on, until it is whole or too long to be a copy."""
+class SuspectedCopy:
+    """The messages of a response, from its start on, until it is whole or too long to be a copy."""
 
     def __init__(self, start: Message) -> None:
         self.messages = [start]
@@ -17,7 +17,7 @@ class HeldAnswer:
         self._beginning = b""
 
     def append(self, message: Message) -> bool:
-        """Append a message; return whether the answer is to be held no longer."""
+        """Append a message; return whether the response is to be kept back no longer."""
         if message["type"] != _BODY:
             self.messages.append(message)
             return True  # a file that the server sends, or what ends a body
@@ -27,7 +27,7 @@ class HeldAnswer:
         self._length += len(body)
         if not message.get("more_body", False) or self._length > RESULTS.limit:
             return True
-        # A feed may be slow, or go on for ever: it is held only where a result has begun like it.
+        # A feed may be slow, or go on for ever: it is kept back only where a result has begun like it.
         if len(self._beginning) < _COMPARED:
             self._beginning += body[:_COMPARED]
         return not RESULTS.may_begin(self._beginning)
@@ -45,9 +45,9 @@ class HeldAnswer:
 
 
 def may_be_copy(start: Message) -> bool:
-    """Whether an answer that begins so is to be compared, as far as its headers tell.
+    """Whether a response that begins so is to be compared, as far as its headers tell.
 
-    An event stream may go on for ever, so it cannot be held until it is whole.
+    An event stream may go on for ever, so it cannot be kept back until it is whole.
     """
     if not 200 <= start["status"] <= 599:
         return False  # no final response: it is judged before the application goes on
