@@ -66,9 +66,9 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
 
     Possible on purpose, as for a router that is included twice: so it is said, and no mistake.
     """
-    own = [route for route in routes if route.endpoint is not None]
-    sold = {_identify(route.endpoint): route for route in own if route.offer is not None}
-    for route in own:
+    with_endpoints = [route for route in routes if route.endpoint is not None]
+    sold = {_identify(route.endpoint): route for route in with_endpoints if route.offer is not None}
+    for route in with_endpoints:
         if route.access == "free" and (other := sold.get(_identify(route.endpoint))) is not None:
             yield (
                 f"{route.handler} is sold at {other.place} and free at {route.place}: a price in "
@@ -139,14 +139,14 @@ class _Scheme(SecurityBase):
         scheme = {"in": APIKeyIn.header, "name": "PAYMENT-SIGNATURE", INFO: payment_info(sold)}
         self.model = APIKey.model_validate(scheme)
         self.scheme_name = f"{MARK}{sold.sells}"
-        own = signature(self.__call__)
-        parameters = list(own.parameters.values())[:2]
+        own_signature = signature(self.__call__)
+        parameters = list(own_signature.parameters.values())[:2]
         if isinstance(sold, OfferChoice):
             _check_request(sold)
             # FastAPI solves the parameters of the function that chooses, as those of any dependency.
             chosen = Parameter("chosen", Parameter.KEYWORD_ONLY, annotation=Any, default=Depends(sold.choose))
             parameters.append(chosen)
-        self.__signature__ = own.replace(parameters=parameters)
+        self.__signature__ = own_signature.replace(parameters=parameters)
 
     def __call__(
         self, connection: HTTPConnection, response: Response, *, chosen: object = None
@@ -160,9 +160,9 @@ class _Scheme(SecurityBase):
     __call__ = count_as_async(__call__)  # FastAPI looks for what is to be awaited
 
 
-async def _authorize(asked: Coroutine[Any, Any, Payment], response: Response) -> Payment:
+async def _authorize(authorization: Coroutine[Any, Any, Payment], response: Response) -> Payment:
     try:
-        payment = await asked
+        payment = await authorization
     except SkipHandler as stop:
         # The client never gets this answer: the paywall sends its own instead.
         raise HTTPException(stop.status) from None
@@ -247,7 +247,7 @@ def _find_unreached(
     router: Any, root: _Place = _ROOT, above: tuple[Offer, ...] = ()
 ) -> Iterator[tuple[_Place, Offer]]:
     """Places that the offers of a router, and of those it is included in (`above`), do not reach."""
-    own = _list_offers(getattr(router, "dependencies", ()))
+    router_offers = _list_offers(getattr(router, "dependencies", ()))
     for route in getattr(router, "routes", ()):
         included = getattr(route, "include_context", None)
         if included is not None:
@@ -259,9 +259,9 @@ def _find_unreached(
         dependant = getattr(route, "dependant", None)
         if dependant is not None:
             reached = inspect_handler(route.endpoint, dependant).offers
-            yield from ((place, sold) for sold in own if sold not in reached)
+            yield from ((place, sold) for sold in router_offers if sold not in reached)
         elif isinstance(route, Route | WebSocketRoute | Mount | Host):
-            yield from ((place, sold) for sold in (*above, *own))
+            yield from ((place, sold) for sold in (*above, *router_offers))
         if isinstance(route, Mount | Host):
             inner = unwrap(route.app)[-1]
             yield from _find_unreached(getattr(inner, "router", inner), place)

@@ -89,10 +89,10 @@ def build_offer(sells: object, among: object = None, **options: Unpack[OfferOpti
     _check_options(options)
     if not isinstance(sells, str) or among is not None:
         return _build_choice(sells, among, options)
-    made = Offer(sells, **options)
+    offer = Offer(sells, **options)
     # Called for its checks: the seller learns now, and not at the first sale, what the service would refuse.
-    build_resource("https://seller.invalid/", made.mime_type, made.description)
-    return made
+    build_resource("https://seller.invalid/", offer.mime_type, offer.description)
+    return offer
 
 
 def _check_options(options: Mapping[str, object]) -> None:

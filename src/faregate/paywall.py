@@ -284,9 +284,9 @@ class Paywall:
 
         Its outcome has to be reported before servers and proxies give the request up.
         """
-        left = self._work_and_access_seconds - elapsed
+        seconds_left = self._work_and_access_seconds - elapsed
         # Leave one second even if reading the body and calling access took all the time.
-        return min(request.work_seconds, max(left, 1.0))
+        return min(request.work_seconds, max(seconds_left, 1.0))
 
     def expect_offers(self, offers: Iterable[Offer]) -> None:
         """For adapters: have it checked, when the application starts, that the service knows these offers.

@@ -85,8 +85,8 @@ def _find_gunicorn_workers() -> int | None:
 
 def _find_spawned_workers() -> int | None:
     """Uvicorn and Hypercorn start each worker as a process that is given their configuration."""
-    given: Mapping[str, Any] = getattr(current_process(), "_kwargs", {})
-    config = given.get("config")
+    process_arguments: Mapping[str, Any] = getattr(current_process(), "_kwargs", {})
+    config = process_arguments.get("config")
     if type(config).__module__.partition(".")[0] not in ("uvicorn", "hypercorn"):
         return None
     if getattr(config, "should_reload", False):  # uvicorn's reloader starts one process

@@ -330,10 +330,10 @@ def read_settings(
     if unknown:
         hints = "".join(nearest_name(name, (*OBJECTS, *SETTINGS)) for name in sorted(unknown))
         raise ConfigurationError(f"{', '.join(sorted(unknown))}: no such option of the paywall.{hints}")
-    given = from_config(arguments, name_argument or str)
+    configured = from_config(arguments, name_argument or str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
-    values: dict[str, Any] = {**defaults, **from_environ(environ), **given}
-    named = {*given, *(() if journal is None else ("journal",))}
+    values: dict[str, Any] = {**defaults, **from_environ(environ), **configured}
+    named = {*configured, *(() if journal is None else ("journal",))}
     name_setting = choose_setting_names(environ, named, name_argument)
 
     base_url = _check_base_url(name_setting("base_url"), values["base_url"] or "")
@@ -389,15 +389,15 @@ def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, floa
 
     Raises `ConfigurationError`.
     """
-    given = from_environ(environ)
-    if not given.get("base_url"):
+    variables = from_environ(environ)
+    if not variables.get("base_url"):
         raise ConfigurationError(
             "Where is the merchant service? Set FAREGATE_BASE_URL to its address, or to the address that "
             "`faregate emulator` prints."
         )
-    base_url = _check_base_url("FAREGATE_BASE_URL", given.get("base_url") or "")
-    api_key = _read_api_key(name_variable, given.get("api_key"), base_url, given.get("environment"))
-    timeout = given.get("timeout", SETTINGS["timeout"].description.default)
+    base_url = _check_base_url("FAREGATE_BASE_URL", variables.get("base_url") or "")
+    api_key = _read_api_key(name_variable, variables.get("api_key"), base_url, variables.get("environment"))
+    timeout = variables.get("timeout", SETTINGS["timeout"].description.default)
     return api_key, base_url, timeout
 
 
@@ -581,9 +581,9 @@ def find_journal(environ: Mapping[str, str], base_url: str) -> str:
 
     Raises `ConfigurationError`.
     """
-    given = environ.get("FAREGATE_JOURNAL")
-    if given or base_url != SERVICE:
-        return given or MEMORY
+    journal = environ.get("FAREGATE_JOURNAL")
+    if journal or base_url != SERVICE:
+        return journal or MEMORY
     # By name: the service's packages are an extra.
     return str(load_service(name_variable("base_url")).find_database(environ))
 

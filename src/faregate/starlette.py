@@ -226,17 +226,17 @@ def paid(
         def guard(*args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             request = _find_request(args, kwargs)
             # Now: an endpoint that calls this one, and forgets the `await`, gives no result away.
-            asked = authorize(request, sold, partial(_ask_with_request, request), prices_inside)
-            return answer(request, asked, args, kwargs)
+            authorization = authorize(request, sold, partial(_ask_with_request, request), prices_inside)
+            return answer(request, authorization, args, kwargs)
 
         async def answer(
             request: HTTPConnection[Any],
-            asked: Coroutine[Any, Any, Payment],
+            authorization: Coroutine[Any, Any, Payment],
             args: tuple[Any, ...],
             kwargs: dict[str, Any],
         ) -> Any:
             try:
-                payment = request.state.payment = await asked
+                payment = request.state.payment = await authorization
             except SkipHandler as stop:
                 return Response(status_code=stop.status, headers=_NO_STORE)
             response = await run(*args, **kwargs)

@@ -35,10 +35,10 @@ def check_required(name: str, request: Any, sold: Any, ask: Any) -> None:
     is_request: bool = isinstance(request, Mapping)
     if is_request and isinstance(sold, Offer) and (ask is None or callable(ask)):
         return
-    given: tuple[object, ...] = (request, sold) if ask is None else (request, sold, ask)
+    arguments: tuple[object, ...] = (request, sold) if ask is None else (request, sold, ask)
     raise ConfigurationError(
         f"Write require_payment({name}, Offer('text_summary')): it takes the {name} of the request and an "
-        f"Offer, not {', '.join(type(argument).__name__ for argument in given)}."
+        f"Offer, not {', '.join(type(argument).__name__ for argument in arguments)}."
     )
 
 

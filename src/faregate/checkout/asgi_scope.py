@@ -88,7 +88,7 @@ def drop_conditions(method: str, headers: RawHeaders) -> list[tuple[bytes, bytes
 
 def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRequest:
     """Read an HTTP scope, its headers in one pass. The flow sees those of payments and credentials only."""
-    kept: list[tuple[bytes, bytes]] = []
+    flow_headers: list[tuple[bytes, bytes]] = []
     single: dict[bytes, bytes] = {}
     framing: list[tuple[bytes, bytes]] = []
     accept: list[bytes] = []
@@ -101,7 +101,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         if kind not in _READ:
             continue
         if kind in _OF_FLOW:
-            kept.append((name, value))
+            flow_headers.append((name, value))
         elif kind in _SINGLE:
             single.setdefault(kind, value)
         elif kind in _FRAMING:
@@ -115,7 +115,7 @@ def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRe
         else:
             is_forwarded = True
     return IncomingRequest(
-        Request(scope["method"], _build_url(scope), decode_headers(kept)),
+        Request(scope["method"], _build_url(scope), decode_headers(flow_headers)),
         scope["path"],
         scope.get("root_path", ""),
         _find_origin(scope),
@@ -209,11 +209,11 @@ def take_snapshot(
     """
     state = shared or {}
     snapshot = Snapshot((state, *state.values()))
-    for one in (server_scope, scope):
-        if "session" in one:
-            snapshot.take(one["session"], deep=True)
-    for one in (server_scope, scope):
-        snapshot.take_items(one, _PROTOCOL_KEYS)
+    for each_scope in (server_scope, scope):
+        if "session" in each_scope:
+            snapshot.take(each_scope["session"], deep=True)
+    for each_scope in (server_scope, scope):
+        snapshot.take_items(each_scope, _PROTOCOL_KEYS)
     return snapshot
 
 

@@ -48,13 +48,13 @@ def _inside(outer: object, through_self: bool) -> list[object]:
 def _find_kept(instance: object) -> list[object]:
     """The one function that an object keeps: of several it is not a wrapper, but a collection of views."""
     attributes: dict[str, Any] = {} if isinstance(instance, type) else getattr(instance, "__dict__", {})
-    kept = [
+    function_names = [
         name for name, value in attributes.items() if isinstance(value, FunctionType | MethodType | partial)
     ]
-    if len(kept) != 1:
+    if len(function_names) != 1:
         return []
-    only = attributes[kept[0]]
-    return [] if kept[0].strip("_") == getattr(only, "__name__", "").strip("_") else [only]
+    only = attributes[function_names[0]]
+    return [] if function_names[0].strip("_") == getattr(only, "__name__", "").strip("_") else [only]
 
 
 def _is_neighbour(function: FunctionType, name: str, other: object) -> bool:

@@ -258,8 +258,11 @@ class Checkout:
             incoming = self.incoming
             if incoming.path in paths:
                 return
-            asked = {incoming.path.removesuffix("/"), (incoming.root_path + incoming.path).removesuffix("/")}
-            if asked.isdisjoint(path.removesuffix("/") for path in paths):
+            request_paths = {
+                incoming.path.removesuffix("/"),
+                (incoming.root_path + incoming.path).removesuffix("/"),
+            }
+            if request_paths.isdisjoint(path.removesuffix("/") for path in paths):
                 self.withhold(_PATH_REWRITTEN)
 
     def begin_call(self, call: object) -> None:

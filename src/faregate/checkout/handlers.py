@@ -234,8 +234,8 @@ def _find_in_classes(handler: Any, calls: Iterable[Any]) -> Iterator[tuple[Any, 
     The classes are that of a method, and those in `calls`. A price itself, not in `Depends`, may be an
     attribute: a method can await it.
     """
-    own = handler.__self__ if isinstance(handler, MethodType) else None
-    for kind in (own if isclass(own) else type(own), *filter(isclass, calls)):
+    instance = handler.__self__ if isinstance(handler, MethodType) else None
+    for kind in (instance if isclass(instance) else type(instance), *filter(isclass, calls)):
         for base in kind.__mro__[:-1]:
             annotations = list[Any]()
             with suppress(NameError):  # a name that is known to type checkers only

@@ -41,7 +41,8 @@ class Snapshot:
 
     def __init__(self, shared: Iterable[object] = ()) -> None:
         self._restorers: list[Callable[[], object]] = []
-        self._seen: dict[int, object] = {id(one): one for one in shared}  # kept: an id is never another's
+        # The values are kept, so that no other gets the id of one.
+        self._seen: dict[int, object] = {id(value): value for value in shared}
 
     def take(self, value: Any, *, deep: bool = False, is_own: bool = False) -> None:
         """Remember what `value` holds, at any depth; see the rules of this module.
@@ -99,9 +100,9 @@ class Snapshot:
         """`take` for each of the values; mostly all of them are of classes that are left alone."""
         if all(map(_is_left_alone, map(_get_type, values), repeat(deep))):
             return
-        for one in values:
-            if not _is_left_alone(_get_type(one), deep):
-                self.take(one, deep=deep)
+        for value in values:
+            if not _is_left_alone(_get_type(value), deep):
+                self.take(value, deep=deep)
 
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
@@ -126,8 +127,8 @@ def _refill_dict(value: Any, held: dict[Any, Any]) -> None:
 
 def _refill_ordered(value: Any, held: dict[Any, Any]) -> None:
     _ORDEREDDICT.clear(value)
-    for key, one in held.items():
-        _ORDEREDDICT.__setitem__(value, key, one)
+    for key, member in held.items():
+        _ORDEREDDICT.__setitem__(value, key, member)
 
 
 def _refill_set(value: Any, held: list[Any]) -> None:

@@ -227,14 +227,14 @@ class _Output:
         describe: Describe,
     ) -> int:
         """Print or write the rows and return the status."""
-        taken = take(listing, self.limit)
+        limited = take(listing, self.limit)
         if self.format is None:
-            self._print_table(echo, noun, taken, table, describe)
+            self._print_table(echo, noun, limited, table, describe)
         elif self._path is None:
-            for line in iterate_lines(taken.rows, columns, self.format):
+            for line in iterate_lines(limited.rows, columns, self.format):
                 echo(line)
         else:
-            self._write(echo, noun, taken, columns, self.format, self._path)
+            self._write(echo, noun, limited, columns, self.format, self._path)
         return 0
 
     def _print_table(

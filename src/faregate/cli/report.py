@@ -133,7 +133,7 @@ def _format_text(summary: Summary, environment: str) -> str:
 
 def _format_periods(summary: Summary) -> list[str]:
     names = [format_period(period.start, summary.interval) for period in summary.periods]
-    left = max(len(summary.interval), *map(len, names))
+    name_width = max(len(summary.interval), *map(len, names))
     numbers = "  ".join(f"{head:>9}" for head in ("SUCCEEDED", "FAILED", "PENDING"))
     revenues = [format_revenue(period.totals) for period in summary.periods]
     # The asset that was sold most often has the bars; those of two assets could not be compared.
@@ -143,15 +143,15 @@ def _format_periods(summary: Summary) -> list[str]:
         default="",
     )
     most = max((period.totals.revenue[asset] for period in summary.periods), default=0)
-    room = get_width() - left - len(numbers) - max(map(len, revenues)) - 6
+    room = get_width() - name_width - len(numbers) - max(map(len, revenues)) - 6
     wide = min(_LONGEST_BAR, room) if room >= _SHORTEST_BAR else 0
-    lines = [f"{summary.interval.upper():<{left}}  {numbers}  {'REVENUE'}"]
+    lines = [f"{summary.interval.upper():<{name_width}}  {numbers}  {'REVENUE'}"]
     for name, period, revenue in zip(names, summary.periods, revenues, strict=True):
         totals = period.totals
         cells = "  ".join(f"{count or '-':>9}" for count in (totals.succeeded, totals.failed, totals.pending))
         bar = _format_bar(totals.revenue[asset], most, wide)
         coloured = style(bar, "32") + " " * (wide - len(bar) + 1) if wide else ""
-        lines.append(f"{name:<{left}}  {cells}  {coloured}{revenue}".rstrip())
+        lines.append(f"{name:<{name_width}}  {cells}  {coloured}{revenue}".rstrip())
     return lines
 
 
@@ -164,8 +164,8 @@ def _format_bar(value: int, most: int, wide: int) -> str:
 
 def _format_resources(summary: Summary) -> list[str]:
     names = [clean(name) for name, _ in summary.resources]
-    left = max(len("RESOURCE"), *map(len, names))
-    lines = [f"{'RESOURCE':<{left}}  {'SUCCEEDED':>9}  REVENUE"]
+    name_width = max(len("RESOURCE"), *map(len, names))
+    lines = [f"{'RESOURCE':<{name_width}}  {'SUCCEEDED':>9}  REVENUE"]
     for name, (_, totals) in zip(names, summary.resources, strict=True):
-        lines.append(f"{name:<{left}}  {totals.succeeded:>9}  {format_revenue(totals)}")
+        lines.append(f"{name:<{name_width}}  {totals.succeeded:>9}  {format_revenue(totals)}")
     return lines

@@ -88,10 +88,10 @@ def record_outcome(backend: Backend, payment: PendingPayment, outcome: Outcome) 
 def _remove_cookies(outcome: WorkSucceeded) -> WorkSucceeded:
     """The outcome as the journal stores it: a cookie is for the first request alone, never replayed."""
     result = outcome.result
-    kept = tuple([pair for pair in result.headers if pair[0].lower() not in _COOKIES])
-    if len(kept) == len(result.headers):
+    headers = tuple([pair for pair in result.headers if pair[0].lower() not in _COOKIES])
+    if len(headers) == len(result.headers):
         return outcome
-    return replace(outcome, result=replace(result, headers=kept))
+    return replace(outcome, result=replace(result, headers=headers))
 
 
 def complete_success(

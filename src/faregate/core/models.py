@@ -229,17 +229,17 @@ def _are_objects(*values: object) -> bool:
 
 def _check_price(offer: Any) -> None:
     """Keep a fixed price as text in one spelling. Raises `ConfigurationError`."""
-    given = offer.price
-    amount = given.maximum if isinstance(given, Usage) else _parse_written(offer.sells, given)
+    price = offer.price
+    amount = price.maximum if isinstance(price, Usage) else _parse_written(offer.sells, price)
     if offer.asset not in (None, amount.asset):
         raise ConfigurationError(
-            f"{offer.sells!r} has asset={offer.asset!r} and price={given!r}: leave the asset out."
+            f"{offer.sells!r} has asset={offer.asset!r} and price={price!r}: leave the asset out."
         )
     if offer.sells.startswith("acr_"):
         raise ConfigurationError(
             f"{offer.sells!r} is a published revision, which has a price: name a key, or leave price= out."
         )
-    if not isinstance(given, Usage):
+    if not isinstance(price, Usage):
         offer.price = str(amount)
 
 
@@ -250,14 +250,14 @@ def _check_values(offer: Any) -> None:
             f"{offer.sells!r} has values= without price=: where the price is set elsewhere, the values that "
             "are reported are set there, too."
         )
-    given: Any = offer.values
+    values: Any = offer.values
     try:
         rated = offer.price.rates if isinstance(offer.price, Usage) else ()
         # An offer that is copied has the pairs already.
-        pairs = cast("tuple[tuple[str, str], ...]", given)
-        offer.values = check_reported_values(dict(pairs) if isinstance(given, tuple) else given, rated)
+        pairs = cast("tuple[tuple[str, str], ...]", values)
+        offer.values = check_reported_values(dict(pairs) if isinstance(values, tuple) else values, rated)
     except ValueError as error:
-        raise ConfigurationError(f"{offer.sells!r} has values={given!r}: {error}.") from None
+        raise ConfigurationError(f"{offer.sells!r} has values={values!r}: {error}.") from None
 
 
 def _parse_written(sells: str, given: Any) -> AssetAmount:

@@ -110,8 +110,8 @@ def build_paid(result: Response, payment_response: str, transaction_id: str) -> 
 
 def build_unsold(response: Response) -> Response:
     """The handler's own answer when nothing was charged for it: it sets no cookies, and names no file."""
-    kept = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))
-    return Response(response.status, kept, response.body)
+    headers = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))
+    return Response(response.status, headers, response.body)
 
 
 def build_redirect(status: int, location: str) -> Response:

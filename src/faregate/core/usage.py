@@ -81,8 +81,8 @@ class Payment(Generic[Values_contra]):
         A value is an int, a Decimal or a decimal string, never a float. Raises `InvalidUsage`. Whether
         the names are the revision's is checked when the handler has answered.
         """
-        given: Mapping[str, object] = values or {}
-        for name, value in {**given, **named}.items():
+        reported: Mapping[str, object] = values or {}
+        for name, value in {**reported, **named}.items():
             self.values[name] = as_decimal(name, value)
 
 

@@ -50,11 +50,11 @@ def _outermost(view: Any) -> Offer | None:
 
 def _handler(view: Any, method: str) -> Any:
     """The method of a class-based view that serves this request."""
-    made = _find_class_view(view)
-    actions: dict[str, str] = getattr(made, "actions", None) or {}
+    class_view = _find_class_view(view)
+    actions: dict[str, str] = getattr(class_view, "actions", None) or {}
     # Views of classes answer HEAD with `get`.
     for name in (method.lower(), "get") if method == "HEAD" else (method.lower(),):
-        handler = getattr(get_view_class(made), actions.get(name, name), None)
+        handler = getattr(get_view_class(class_view), actions.get(name, name), None)
         if handler is not None:
             # REST framework's `api_view` makes a class whose methods call the function.
             return get_closure(handler).get("func") if get_module(handler) == _API_VIEW else handler
@@ -120,8 +120,9 @@ def list_operations(view: Any) -> Iterator[Any]:
 
 def get_view_class(view: Any) -> Any:
     """Of a class-based view, however it is decorated; None for a function."""
-    made = _find_class_view(view)
-    return getattr(made, "view_class", None) or getattr(made, "cls", None)  # REST framework's viewsets
+    class_view = _find_class_view(view)
+    # REST framework's viewsets have it as `cls`.
+    return getattr(class_view, "view_class", None) or getattr(class_view, "cls", None)
 
 
 def _find_class_view(view: Any) -> Any:

@@ -238,8 +238,10 @@ def _identify(view: Any) -> object:
     kind: object = getattr(view, "view_class", None) or getattr(view, "cls", None)
     if not isinstance(kind, type):
         return id(view)
-    made: dict[str, Any] = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", None) or {}
-    return kind, _freeze(made), _freeze(getattr(view, "actions", None) or {})
+    initkwargs: dict[str, Any] = (
+        getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", None) or {}
+    )
+    return kind, _freeze(initkwargs), _freeze(getattr(view, "actions", None) or {})
 
 
 def _freeze(given: Mapping[str, Any]) -> frozenset[tuple[str, object]]:

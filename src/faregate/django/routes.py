@@ -26,14 +26,14 @@ from faregate.routes.pricing import apply_path_rules, build_row
 
 def list_routes() -> RouteTable:
     """List every route of the project as paid, free or refused. Raises `ConfigurationError`."""
-    made = get_config()
+    config = get_config()
     resolver = get_resolver()
-    rows = list(_walk(resolver, "/", find_given_away(resolver, made.path_rules)))
+    rows = list(_walk(resolver, "/", find_given_away(resolver, config.path_rules)))
     two = (_two_offers(row) for row in rows if row.access == "refused" and row.offer is not None)
-    stack = (f"{mistake.message} {mistake.hint}" for mistake in list_stack_mistakes(made.path_rules))
+    stack = (f"{mistake.message} {mistake.hint}" for mistake in list_stack_mistakes(config.path_rules))
     faults = tuple(dict.fromkeys((*two, *list_route_mistakes(), *stack)))
     table = RouteTable(tuple(rows), faults=faults)
-    return apply_path_rules(table, made.path_rules, paywall=lambda: made.paywall)
+    return apply_path_rules(table, config.path_rules, paywall=lambda: config.paywall)
 
 
 def _walk(resolver: Any, above: str, given_away: Mapping[int, str]) -> Iterator[RouteInfo]:

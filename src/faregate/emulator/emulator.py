@@ -215,9 +215,9 @@ class Emulator:
                 lambda service, log: list(assertions.find_overlapping_charges(service, log))
             )
         else:
-            given = list(answers)
+            received = list(answers)
             violations = self.read_state(
-                lambda service, _: list(assertions.find_double_charges(service, given))
+                lambda service, _: list(assertions.find_double_charges(service, received))
             )
         assertions.raise_violations(violations)
 
@@ -228,17 +228,19 @@ class Emulator:
         complete with `PAYMENT-RESPONSE` for that proof, or by access that the resource is free. Results
         given without any proof are not seen, nor those of requests that were never answered 402.
         """
-        given = list(answers)
+        received = list(answers)
         assertions.raise_violations(
-            self.read_state(lambda service, log: list(assertions.find_unpaid_releases(service, log, given)))
+            self.read_state(
+                lambda service, log: list(assertions.find_unpaid_releases(service, log, received))
+            )
         )
 
     def check_invariants(self, answers: Iterable[ReceivedResponse] | None = None) -> None:
         """Check all invariants; that of released results only if payers' `answers` are given."""
-        given = None if answers is None else list(answers)
-        self.assert_no_double_charge(given)
-        if given is not None:
-            self.assert_released_only_if_completed(given)
+        received = None if answers is None else list(answers)
+        self.assert_no_double_charge(received)
+        if received is not None:
+            self.assert_released_only_if_completed(received)
         self.assert_all_settled()
 
     # State as a whole

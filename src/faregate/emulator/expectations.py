@@ -94,11 +94,11 @@ def check_expectations(
     A call too many fails; with `strict`, so does a call without an expectation. Reads of the contracts
     document are always allowed: a paywall makes them when it needs to.
     """
-    taken, left = _assign(expected, calls)
-    unexpected = [call for call in left if _is_unexpected(call, expected, strict)]
+    assigned, unassigned = _assign(expected, calls)
+    unexpected = [call for call in unassigned if _is_unexpected(call, expected, strict)]
     missing = [
         (expectation, len(received))
-        for expectation, received in zip(expected, taken, strict=True)
+        for expectation, received in zip(expected, assigned, strict=True)
         if expectation.times is not None and len(received) < expectation.times
     ]
     if unexpected or missing:
@@ -122,23 +122,23 @@ def _assign(
     A call whose expectation is full moves earlier ones to other expectations (augmenting paths). First come,
     first served would fail a test whose broad expectation takes the call that a narrow one needs.
     """
-    taken: list[list[RecordedCall]] = [[] for _ in expected]
+    assigned: list[list[RecordedCall]] = [[] for _ in expected]
 
     def place(call: RecordedCall, tried: set[int]) -> bool:
         for number, expectation in enumerate(expected):
             if number in tried or not is_match(call, expectation.criteria):
                 continue
             tried.add(number)
-            if expectation.times is None or len(taken[number]) < expectation.times:
-                taken[number].append(call)
+            if expectation.times is None or len(assigned[number]) < expectation.times:
+                assigned[number].append(call)
                 return True
-            for seat, other in enumerate(taken[number]):
+            for seat, other in enumerate(assigned[number]):
                 if place(other, tried):
-                    taken[number][seat] = call
+                    assigned[number][seat] = call
                     return True
         return False
 
-    return taken, [call for call in calls if not place(call, set())]
+    return assigned, [call for call in calls if not place(call, set())]
 
 
 def _describe_failure(
@@ -238,9 +238,9 @@ class CallRecorder:
         return matching
 
     def expect(self, operation: str, match: Match, times: int | None) -> Expectation:
-        made = Expectation(build_criteria(operation, match), times)
-        self._expected.append(made)
-        return made
+        expectation = Expectation(build_criteria(operation, match), times)
+        self._expected.append(expectation)
+        return expectation
 
     def assert_expected(self, strict: bool) -> None:
         """Check all calls against the expectations, and forget the expectations."""

@@ -69,10 +69,10 @@ class SimulatedLedger:
             return PaymentSettled(self._settled[use])
         if now.timestamp() >= payment.valid_before:
             return EXPIRED
-        left = self.balance(terms.token, payment.payer) - payment.value
-        if left < 0:
+        remaining = self.balance(terms.token, payment.payer) - payment.value
+        if remaining < 0:
             return refuse_short_balance(terms)
-        self.set_balance(terms.token, payment.payer, left)
+        self.set_balance(terms.token, payment.payer, remaining)
         self.set_balance(terms.token, payment.to, self.balance(terms.token, payment.to) + payment.value)
         self._settled[use] = build_transaction_hash(terms.token, payment)
         return PaymentSettled(self._settled[use])

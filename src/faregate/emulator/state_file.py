@@ -213,8 +213,8 @@ class StateFile:
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of a server that was killed while it wrote."""
-        for left in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
-            left.unlink(missing_ok=True)
+        for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*{_TEMPORARY}"):
+            leftover.unlink(missing_ok=True)
 
     def _load(self, tenants: Tenants) -> None:
         try:

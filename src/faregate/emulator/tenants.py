@@ -84,9 +84,9 @@ class Tenants:
                 raise ConfigurationError(
                     f"there are {MAX_TENANTS} tenants already: delete those that are no longer used"
                 )
-            made = self.main.like(name, account=account, seed=seed)
-            self._others[name] = made, setup
-            return made
+            tenant = self.main.like(name, account=account, seed=seed)
+            self._others[name] = tenant, setup
+            return tenant
 
     def add(self, name: str, emulator: Emulator) -> None:
         """Serve this emulator as the tenant of this name; its keys must be those of the tenant."""
@@ -108,8 +108,8 @@ class Tenants:
         return delivery
 
     @staticmethod
-    def _check_config(name: str, there: Emulator, had: TenantConfig, asked: TenantConfig) -> Emulator:
-        if asked not in (TenantConfig(), had):
+    def _check_config(name: str, there: Emulator, had: TenantConfig, requested: TenantConfig) -> Emulator:
+        if requested not in (TenantConfig(), had):
             raise ConfigurationError(
                 f"tenant {name!r} already exists with another account or seed: delete it first"
             )

@@ -84,8 +84,8 @@ class MemoryJournal:
     def clear(self) -> None:
         """Forget everything, open payments too: for tests."""
         with self._lock:
-            for kept in (self._rows, self._owed, self._unfetched, self._delivered, self._expiring):
-                kept.clear()
+            for rows in (self._rows, self._owed, self._unfetched, self._delivered, self._expiring):
+                rows.clear()
             self._transactions.clear()
             self._purchases.clear()
             self._purchase_of.clear()

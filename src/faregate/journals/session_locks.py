@@ -96,17 +96,17 @@ class SessionLock:
 
     def keep(self, seconds: float) -> None:
         end, pause = time.monotonic() + seconds, threading.Event().wait
-        while (left := end - time.monotonic()) > 0:
+        while (seconds_left := end - time.monotonic()) > 0:
             if self._is_released:
-                pause(left)
+                pause(seconds_left)
             elif self._session is None:
                 try:
                     self._take()
                 # All that a driver may raise: the renewals go on.
                 except Exception:
                     is_new = time.monotonic() - self._lost_at < SOON
-                    pause(min(RETRY if is_new else RETRY_LATER, left))
-            elif not _stays_open(self._session, left):
+                    pause(min(RETRY if is_new else RETRY_LATER, seconds_left))
+            elif not _stays_open(self._session, seconds_left):
                 log("journal", logging.INFO, "a session that shows that this process lives was lost")
                 _close(self._session)
                 self._session, self._lost_at = None, time.monotonic()

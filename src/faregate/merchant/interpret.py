@@ -175,8 +175,8 @@ def _parse_pending(reply: Response) -> dict[str, Any] | None:
 
 
 def _find_transaction_id(fields: dict[str, Any] | None) -> str | None:
-    given = None if fields is None else fields.get("transaction_id")
-    return given if isinstance(given, str) and _TRANSACTION_ID.fullmatch(given) else None
+    value = None if fields is None else fields.get("transaction_id")
+    return value if isinstance(value, str) and _TRANSACTION_ID.fullmatch(value) else None
 
 
 def _strip_proof(reply: Response, fields: dict[str, Any] | None) -> Response:

@@ -147,13 +147,13 @@ class Purchase:
 
     def buy(self) -> Flow[PurchaseResult]:
         """Request the resource and pay if asked to. Raises `NoResponse` only before anything was paid."""
-        kept = yield from self._load()
-        if kept is not None:
-            self._was_resumed, self._is_open = True, kept.is_open
+        saved = yield from self._load()
+        if saved is not None:
+            self._was_resumed, self._is_open = True, saved.is_open
             self.report(PaymentResumed(self.payment_file.path or ""))
             # The seller may take now what it refused before.
-            yield from self._record(replace(kept, is_open=True))
-            return (yield from self._send_until_final(kept))
+            yield from self._record(replace(saved, is_open=True))
+            return (yield from self._send_until_final(saved))
         response = yield from self._send()
         if response.status != 402:
             return self._end_unpaid(response)
@@ -182,12 +182,12 @@ class Purchase:
         return self._end_pending("interrupted", None)
 
     def _load(self) -> Flow[SignedPayment | None]:
-        kept: SignedPayment | None = yield self.backend.call(self.payment_file.load)
-        if kept is not None and kept.can_be_replaced(self.clock.now()):
+        saved: SignedPayment | None = yield self.backend.call(self.payment_file.load)
+        if saved is not None and saved.can_be_replaced(self.clock.now()):
             yield self.backend.call(self.payment_file.delete)
-            self._replaced = kept
+            self._replaced = saved
             return None
-        return kept
+        return saved
 
     def _record(self, payment: SignedPayment) -> Flow[None]:
         """Write down what is known of the payment, if that is news."""

@@ -107,8 +107,8 @@ class TransactionFilter:
 
 def list_transactions(client: MerchantClient, wanted: TransactionFilter, query: ListQuery) -> SnapshotRows:
     """List transactions, with the columns of their receipts if `details` is set."""
-    asked = TransactionQuery(**_get_fields(query), status=wanted.status, payer_id=wanted.payer_id)
-    first, items = _open(client, wire.list_transactions(asked))
+    page_query = TransactionQuery(**_get_fields(query), status=wanted.status, payer_id=wanted.payer_id)
+    first, items = _open(client, wire.list_transactions(page_query))
     chosen = _filter_times(items, wanted, newest_first=query.order != "oldest")
     if wanted.details or wanted.resource_id:
         rows = _add_receipts(client, chosen)
@@ -126,8 +126,8 @@ def list_payers(client: MerchantClient, query: ListQuery) -> SnapshotRows:
 
 def list_resources(client: MerchantClient, query: ListQuery, *, archived: bool = False) -> SnapshotRows:
     """List resources, with the prices that their active revisions ask now; an archived one has none."""
-    asked = ResourceQuery(**_get_fields(query), archived=archived or None)
-    first, items = _open(client, wire.list_resources(asked))
+    page_query = ResourceQuery(**_get_fields(query), archived=archived or None)
+    first, items = _open(client, wire.list_resources(page_query))
     revisions = [] if archived else list_revisions(client)
     rows = (
         {**build_row(item, RESOURCE), "price": _join_prices(client, revisions, item.id)} for item in items

@@ -57,8 +57,8 @@ def check(table: RouteTable) -> list[str]:
         offers = table.group_offers()
     except ConfigurationError as error:
         return [*problems, str(error)]
-    for own, sold in offers.items():
-        problems += [*_check_journal(own), *_check_offers(own, sold), *own.find_service_faults()]
+    for paywall, sold in offers.items():
+        problems += [*_check_journal(paywall), *_check_offers(paywall, sold), *paywall.find_service_faults()]
     checked = {offer for sold in offers.values() for offer in sold}
     problems += [
         f"{offer.sells} was not checked: there is no paywall in front of its route."
@@ -169,8 +169,8 @@ def describe_journals(table: RouteTable) -> list[str]:
         paywalls = table.group_offers()
     except ConfigurationError:
         return []
-    in_memory = (own for own in paywalls if is_in_memory(own.journal))
-    return [IN_MEMORY.format(own.settings.name_setting("journal")) for own in in_memory][:1]
+    in_memory = (paywall for paywall in paywalls if is_in_memory(paywall.journal))
+    return [IN_MEMORY.format(paywall.settings.name_setting("journal")) for paywall in in_memory][:1]
 
 
 def describe_instructions(table: RouteTable) -> list[str]:
@@ -182,7 +182,7 @@ def describe_instructions(table: RouteTable) -> list[str]:
         offers = table.group_offers()
     except ConfigurationError:
         return []
-    return [_describe(own, sold) for own, sold in offers.items() if sold]
+    return [_describe(paywall, sold) for paywall, sold in offers.items() if sold]
 
 
 def _describe(paywall: Paywall, offers: Iterable[Offer]) -> str:

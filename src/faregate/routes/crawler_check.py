@@ -235,11 +235,11 @@ def _check_extension(name: str, method: str, extension: object, report: CrawlerR
         return
     shown = _as_object(extension)
     info, schema = _as_object(shown.get("info")), _as_object(shown.get("schema"))
-    given = _as_object(info.get("input"))
-    if given.get("type") not in ("http", "mcp") or not schema:
+    input_info = _as_object(info.get("input"))
+    if input_info.get("type") not in ("http", "mcp") or not schema:
         yield f"{name} has a bazaar extension without info.input.type or schema."
-    elif given["type"] == "http" and given.get("method") != method:
-        yield f"{name} has a bazaar extension for the method {given.get('method')}."
+    elif input_info["type"] == "http" and input_info.get("method") != method:
+        yield f"{name} has a bazaar extension for the method {input_info.get('method')}."
     elif (fault := _find_schema_fault(info, schema, report)) is not None:
         yield f"{name} has a bazaar extension whose schema does not allow its info: {fault:.200}"
 
@@ -277,13 +277,13 @@ def _check_operation(
     if not price:
         yield f"{name} has no price in /openapi.json."
         return
-    asked = [
+    asked_prices = [
         price_asked
         for price_asked in read_prices(reply.first("payment-required") or "")
         if price_asked.scheme != "upto"
     ]
-    if asked and not any(_is_within(asking.amount, price) for asking in asked):
-        yield f"{name} costs {asked[0].amount} {asked[0].asset}, and {price} in /openapi.json."
+    if asked_prices and not any(_is_within(asking.amount, price) for asking in asked_prices):
+        yield f"{name} costs {asked_prices[0].amount} {asked_prices[0].asset}, and {price} in /openapi.json."
 
 
 def _is_within(amount: str, price: Mapping[str, Any]) -> bool:

@@ -41,17 +41,17 @@ class HandlerResolver:
         self._app = app
         self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler, bool]] = {}
 
-    def resolve(self, asked: Mapping[str, Any], any_method: bool = False) -> Handler | None:
+    def resolve(self, request_scope: Mapping[str, Any], any_method: bool = False) -> Handler | None:
         """The handler that would answer the request of this ASGI scope, before it runs; None if unknown.
 
         `any_method`: if no route takes the method, take the handler of another one.
         """
-        matches = list(list_matches(self._app, dict(asked), first_only=True))
+        matches = list(list_matches(self._app, dict(request_scope), first_only=True))
         if any_method and any(match.route is None and _has_any_route(match.endpoint) for match in matches):
-            others = list_matches(self._app, dict(asked), any_method=True)
+            others = list_matches(self._app, dict(request_scope), any_method=True)
             routed = (other for other in others if other.route is not None)
             matches += islice(routed, 1 if len(matches) == 1 else None)
-        handlers = [self._inspect_match(match, asked["method"]) for match in matches]
+        handlers = [self._inspect_match(match, request_scope["method"]) for match in matches]
         inspected = [handler for handler in handlers if handler is not None]
         # Which of several applications gets the request is not known: what one of them sells may be a result.
         return next(
@@ -59,23 +59,23 @@ class HandlerResolver:
             inspected[0] if inspected else None,
         )
 
-    def is_sold(self, asked: Mapping[str, Any]) -> bool:
+    def is_sold(self, request_scope: Mapping[str, Any]) -> bool:
         """Whether every handler that may answer the request of this scope has an offer."""
-        matches = list(list_matches(self._app, dict(asked), first_only=True))
+        matches = list(list_matches(self._app, dict(request_scope), first_only=True))
         routed = [match for match in matches if match.route is not None] or matches[:1]
-        handlers = [self._inspect_match(match, asked["method"]) for match in routed]
+        handlers = [self._inspect_match(match, request_scope["method"]) for match in routed]
         return bool(handlers) and all(handler is not None and handler.offers for handler in handlers)
 
-    def find_unknown(self, asked: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
+    def find_unknown(self, request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
         """Name the endpoint in `scope`, which its router has written there; None if `asked` leads to it."""
-        endpoint, route = _get_route(asked, scope)
-        key = (id(endpoint), id(route), asked["method"])
+        endpoint, route = _get_route(request_scope, scope)
+        key = (id(endpoint), id(route), request_scope["method"])
         if route is None or key in self._cache:
             return None
-        matches = list_matches(self._app, dict(asked), any_method=True)
+        matches = list_matches(self._app, dict(request_scope), any_method=True)
         if not any(match.endpoint is endpoint for match in matches):
             return name_handler(endpoint)
-        self._inspect(endpoint, route, asked["method"])  # to find it in the cache from now on
+        self._inspect(endpoint, route, request_scope["method"])  # to find it in the cache from now on
         return None
 
     def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
@@ -90,12 +90,14 @@ class HandlerResolver:
         offers = (*match.prefix_offers, *(handler.offers if handler else ()))
         return Handler(offers, handler.mistake if handler else "")
 
-    def recall(self, asked: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool) -> Handler | None:
+    def recall(
+        self, request_scope: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool
+    ) -> Handler | None:
         """The handler that answered `asked`, by what its router has written to `scope` since.
 
         If no router was reached, the handler whose result the answer may repeat; an error repeats no result.
         """
-        endpoint, route = _get_route(asked, scope)
+        endpoint, route = _get_route(request_scope, scope)
         if route is not None:
             cached = self._cache.get((id(endpoint), id(route), scope["method"]))
             # Overrides are set by tests, at any time, so what was found before them does not count.
@@ -103,33 +105,33 @@ class HandlerResolver:
                 return cached[3]
         if getattr(route, "endpoint", None) is None or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
-            return self._find_copied(asked, is_error=is_error)
+            return self._find_copied(request_scope, is_error=is_error)
         return self._inspect(endpoint, route, scope["method"])
 
-    def _find_copied(self, asked: Mapping[str, Any], is_error: bool) -> Handler | None:
+    def _find_copied(self, request_scope: Mapping[str, Any], is_error: bool) -> Handler | None:
         """Find the handler whose result an answer may repeat that came without a router.
 
         A cache may keep it for any method and, if the path itself has no route, for another spelling.
         """
-        resolved = self.resolve(asked, any_method=True)
+        resolved = self.resolve(request_scope, any_method=True)
         if resolved is not None or is_error:
             return resolved
-        for path in list_spellings(asked["path"]):
-            scope = {**asked, "path": path, "raw_path": quote(path).encode()}
+        for path in list_spellings(request_scope["path"]):
+            scope = {**request_scope, "path": path, "raw_path": quote(path).encode()}
             for match in list_matches(self._app, scope, any_method=True):
-                handler = self._inspect_match(match, asked["method"])
+                handler = self._inspect_match(match, request_scope["method"])
                 if handler is not None and handler.offers:
                     return handler
         return None
 
-    def is_page(self, asked: Mapping[str, Any], path: str) -> bool:
+    def is_page(self, request_scope: Mapping[str, Any], path: str) -> bool:
         """Whether a decoded path, on the host of `asked`, leads to a page: a route that sells nothing.
 
         The path of a page has no parameters, because a parameter could hold anything.
         """
         raw_path = quote(path).encode()
         scope: dict[str, Any] = {
-            **asked,
+            **request_scope,
             "method": "GET",
             "path": path,
             "raw_path": raw_path,
@@ -182,12 +184,12 @@ def _pick_sold(endpoint: Any, method: str) -> Any:
     return next((other for other in others if other and inspect_handler(other).offers), handler)
 
 
-def _get_route(asked: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
+def _get_route(request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
     """The endpoint and the route that a router has written to `scope`; None and None if none has."""
     endpoint, route, fastapi = scope.get("endpoint"), scope.get("route"), scope.get("fastapi")
     if fastapi:  # an included router, whose routes are known by the way they were included
         route = fastapi.get("effective_route_context")
-    is_unrouted = endpoint is None or route is None or endpoint is asked.get("endpoint")
+    is_unrouted = endpoint is None or route is None or endpoint is request_scope.get("endpoint")
     return (None, None) if is_unrouted else (endpoint, route)
 
 

@@ -46,15 +46,15 @@ def _build_rows(
     Before it, the prefixes that only a parameter of it reaches, if their access differs: `/{name}` is free
     and `/reports` is paid.
     """
-    own, fault = _decide_access(route, rules.match(route.path, root), paywall)
+    own_row, fault = _decide_access(route, rules.match(route.path, root), paywall)
     # The longest first, as the rules are applied.
     for prefix in sorted((*rules.offers, *rules.refused), key=len, reverse=True):
         path = _narrow_to_prefix(route.path, prefix, root)
         if path is not None:
             row, its_fault = _decide_access(replace(route, path=path), rules.match(path, root), paywall)
-            if (row.access, row.offer) != (own.access, own.offer):
+            if (row.access, row.offer) != (own_row.access, own_row.offer):
                 yield row, its_fault
-    yield own, fault
+    yield own_row, fault
 
 
 def _decide_access(route: RouteInfo, match: PathMatch, paywall: GetPaywall | None) -> tuple[RouteInfo, str]:

@@ -256,8 +256,8 @@ def _find_shadowed(app: Any, routes: Iterable[RouteInfo]) -> Iterator[str]:
 
 def _list_asked_methods(methods: tuple[str, ...]) -> tuple[str, ...]:
     """The methods of a row, with HEAD, which GET may include. OPTIONS is not sold."""
-    asked = dict.fromkeys((*(methods or ("GET", "POST")), *(("HEAD",) if "GET" in methods else ())))
-    return tuple(method for method in asked if method != "OPTIONS")
+    with_head = dict.fromkeys((*(methods or ("GET", "POST")), *(("HEAD",) if "GET" in methods else ())))
+    return tuple(method for method in with_head if method != "OPTIONS")
 
 
 def _find_shadow(app: Any, row: RouteInfo, offer: Offer, method: str) -> RouteMatch | None:

@@ -118,9 +118,9 @@ class Catalog:
         """Add a new active revision to the resource."""
         listing = self.listings[key]
         number = len(listing.revisions) + 1
-        made = _build_revision(self.environment, self.owner, listing.resource, number, rules)
-        self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, made)))
-        return made
+        revision = _build_revision(self.environment, self.owner, listing.resource, number, rules)
+        self.edit(key, moment, lambda before: replace(before, revisions=(*before.revisions, revision)))
+        return revision
 
     def find_revision(self, revision_id: str) -> tuple[Listing, PublishedRevision] | None:
         """Find a revision, active or not, and its resource."""
@@ -185,12 +185,12 @@ def _change_price(rules: Revision, declared: DeclaredPrice) -> Revision:
     if declared.values:
         return rules.model_copy(update={name: getattr(price, name) for name in (*_PRICE, "values")})
     rated = {value.name: value for value in price.values}
-    kept = tuple(
+    values = tuple(
         value.model_copy(update={"required": True}) if rated.pop(value.name, None) else value
         for value in rules.values
     )
-    asked = {name: getattr(price, name) for name in _PRICE}
-    return rules.model_copy(update={**asked, "values": (*kept, *rated.values())})
+    price_fields = {name: getattr(price, name) for name in _PRICE}
+    return rules.model_copy(update={**price_fields, "values": (*values, *rated.values())})
 
 
 def describe_published(revision: PublishedRevision) -> dict[str, Any]:
@@ -239,12 +239,12 @@ def _build_listing(
 def _build_revision(
     environment: Environment, owner: str | None, resource: Resource, number: int, rules: Revision
 ) -> PublishedRevision:
-    made, place = resource.created_at, (resource.key, str(number), *_name_owner(owner, rules))
+    created_at, place = resource.created_at, (resource.key, str(number), *_name_owner(owner, rules))
     return PublishedRevision(
-        id=derive_id("acr", made, environment, *place),
-        key=derive_id("rvk", made, *place) if resource.show_key else None,
+        id=derive_id("acr", created_at, environment, *place),
+        key=derive_id("rvk", created_at, *place) if resource.show_key else None,
         number=number,
-        price_id=derive_id("prc", made, environment, *place),
+        price_id=derive_id("prc", created_at, environment, *place),
         price_label=rules.price_label or rules.default_price_label,
         token=TOKENS[environment, rules.asset],
         rules=rules,

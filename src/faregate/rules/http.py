@@ -168,27 +168,27 @@ class ParsedListQuery:
 
 def parse_as_of(call: ParsedRequest) -> datetime | None:
     """Return the moment that a list is asked for; None for the present."""
-    given = call.parameters().get("as_of")
-    return None if given is None else _parse_moment(given)
+    as_of = call.parameters().get("as_of")
+    return None if as_of is None else _parse_moment(as_of)
 
 
 def parse_list_query(call: ParsedRequest, as_of: datetime, own: Sequence[str] = ()) -> ParsedListQuery:
     """Parse the query of a list with the additional parameters `own`; 422 for any other."""
-    given = parse_query(call, (*LIST_PARAMETERS, *own))
-    order = parse_choice("order", given.get("order", "newest"), ("newest", "oldest"))
-    page = _parse_number("page", given.get("page", "1"), None)
-    size = _parse_number("page_size", given.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
-    filters = {name: given[name] for name in own if name in given}
+    parameters = parse_query(call, (*LIST_PARAMETERS, *own))
+    order = parse_choice("order", parameters.get("order", "newest"), ("newest", "oldest"))
+    page = _parse_number("page", parameters.get("page", "1"), None)
+    size = _parse_number("page_size", parameters.get("page_size", str(DEFAULT_PAGE_SIZE)), MAX_PAGE_SIZE)
+    filters = {name: parameters[name] for name in own if name in parameters}
     return ParsedListQuery(as_of, order == "newest", page, size, filters)
 
 
 def parse_query(call: ParsedRequest, names: Sequence[str]) -> dict[str, str]:
     """Return the query's parameters; 422 if it has others than `names`."""
-    given = call.parameters()
-    for name in given:
+    parameters = call.parameters()
+    for name in parameters:
         if name not in names:
             raise invalid_request(f"there is no query parameter {name!r} here")
-    return given
+    return parameters
 
 
 def parse_choice(name: str, value: str, allowed: Sequence[str]) -> str:

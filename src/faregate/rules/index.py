@@ -74,26 +74,26 @@ class TemporalIndex(Generic[R]):
 
     def newest(self, moment: datetime) -> R | None:
         """Return the last record created by this moment."""
-        made = self._count_until(moment)
-        return self._records[made - 1] if made else None
+        count = self._count_until(moment)
+        return self._records[count - 1] if count else None
 
     def count(self, moment: datetime, status: str | None = None) -> int:
         """Count the records at this moment, of this status if one is given."""
-        made = self._count_until(moment)
+        count = self._count_until(moment)
         if status is None:
-            return made
+            return count
         if not self._large:
-            return sum(record.status_at(moment) == status for record in self._records[:made])
+            return sum(record.status_at(moment) == status for record in self._records[:count])
         size = self._blocks[0]
-        return sum(self._count_in_block(size, block, status, moment) for block in range(-(-made // size)))
+        return sum(self._count_in_block(size, block, status, moment) for block in range(-(-count // size)))
 
     def between(self, start: int, stop: int, moment: datetime, status: str | None = None) -> list[R]:
         """Return the records that `count` counts, oldest first, from position `start` to before `stop`."""
-        made = self._count_until(moment)
+        count = self._count_until(moment)
         if status is None:
-            return self._records[start : min(stop, made)]
+            return self._records[start : min(stop, count)]
         sizes = self._blocks if self._large else ()
-        return list(islice(self._iter_with_status(sizes, 0, made, start, status, moment), stop - start))
+        return list(islice(self._iter_with_status(sizes, 0, count, start, status, moment), stop - start))
 
     def _iter_with_status(
         self, sizes: tuple[int, ...], first: int, end: int, skip: int, status: str, moment: datetime

@@ -304,12 +304,12 @@ class MemoryStore:
 
     def take_due(self, until: datetime) -> list[DueSettlement]:
         self.reservations.expire(until)
-        taken: list[DueSettlement] = []
+        due_settlements: list[DueSettlement] = []
         while self.due and self.due[0][0] <= until:
             due, _, record = heapq.heappop(self.due)
             if record.plan is not None:
-                taken.append(DueSettlement(record, record.plan, due))
-        return taken
+                due_settlements.append(DueSettlement(record, record.plan, due))
+        return due_settlements
 
     def begin_attempt(self, transaction: Transaction) -> Attempt:
         record = self._own(transaction)

@@ -56,9 +56,9 @@ def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
         "payTo": terms.pay_to,
     }
     for name, value in expected.items():
-        given = accepted.get(name)
+        accepted_value = accepted.get(name)
         # Addresses may be in any case; the other values are lower case or digits anyway.
-        if not isinstance(given, str) or given.lower() != value.lower():
+        if not isinstance(accepted_value, str) or accepted_value.lower() != value.lower():
             return f"accepted.{name} must be {value}"
     return None if _has_challenge(accepted) else _NO_CHALLENGE
 

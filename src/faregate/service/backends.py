@@ -97,8 +97,10 @@ class Backends:
             simulated = SimulatedPayments(self._storage.database, store.account.id)
             dependencies = Dependencies(store, simulated, self._settlements.settle_here)
         else:
-            payments, own = self._payments[store.environment].payments, self._settlements
-            dependencies = Dependencies(store, payments, own.settle, own.wait, own.has_free_thread)
+            payments, settlements = self._payments[store.environment].payments, self._settlements
+            dependencies = Dependencies(
+                store, payments, settlements.settle, settlements.wait, settlements.has_free_thread
+            )
         return replace(dependencies, count_issue=self._count_issue)
 
     def take(self) -> Job | None:

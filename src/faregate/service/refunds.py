@@ -65,15 +65,17 @@ class RefundRecorder:
 
     def _list_senders(self, request: RefundRequest) -> set[str]:
         """List the addresses from which a refund of this seller comes, in lower case."""
-        own = {account.pay_to.lower() for account in self.accounts if account.id == request.payment.account}
+        own_addresses = {
+            account.pay_to.lower() for account in self.accounts if account.id == request.payment.account
+        }
         if request.sender is None:
             # Where it was paid to; the seller's address may have changed since.
-            return own | {request.payment.authorized_to}
+            return own_addresses | {request.payment.authorized_to}
         sender = request.sender.lower()
         others = {
             account.pay_to.lower(): account.name
             for account in self.accounts
-            if account.pay_to.lower() not in own
+            if account.pay_to.lower() not in own_addresses
         }
         if sender in others:
             raise ConfigurationError(f"--from {request.sender} is the address of {others[sender]}.")

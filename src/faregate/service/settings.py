@@ -214,8 +214,10 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 def list_options(names: Sequence[str] = _NAMES) -> tuple[Option, ...]:
     """List `--config` and the options of these settings. Their text is parsed by `read_settings`."""
     config = Option("--config", "read settings from this TOML file", str, metavar="FILE")
-    own = (Option(_spell_option(name), _get_help(name), str, metavar=_get_metavar(name)) for name in names)
-    return (config, *own)
+    options = (
+        Option(_spell_option(name), _get_help(name), str, metavar=_get_metavar(name)) for name in names
+    )
+    return (config, *options)
 
 
 def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -109,6 +109,6 @@ class SimulatedPayments:
             amount = payment.value if attempt.amount is None else attempt.amount
             if funds.payer < amount:
                 return refuse_short_balance(terms)
-            made = build_transaction_hash(terms.token, payment)
-            tables.record_transfer(connection, self.account, terms, payment, funds, amount, made)
-            return PaymentSettled(made)
+            transaction_hash = build_transaction_hash(terms.token, payment)
+            tables.record_transfer(connection, self.account, terms, payment, funds, amount, transaction_hash)
+            return PaymentSettled(transaction_hash)

@@ -75,10 +75,10 @@ class HttpConnection:
 
 def get_remaining(moment: float) -> float:
     """Seconds until `moment`. Raises `TimeoutError` when there are none."""
-    left = moment - monotonic()
-    if left <= 0:
+    seconds_left = moment - monotonic()
+    if seconds_left <= 0:
         raise TimeoutError("the deadline of the call is over")
-    return left
+    return seconds_left
 
 
 def _connect(origin: Origin, moment: float) -> socket.socket:

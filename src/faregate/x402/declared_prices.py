@@ -28,8 +28,8 @@ class DeclaredPrice:
 
 def read_declared_price(fields: Mapping[str, Any]) -> DeclaredPrice:
     """Read what `DeclaredPrice.to_fields` made. Raises `ValueError`."""
-    given = fields["price"]
-    price = parse_price(given) if isinstance(given, str) else Usage(**given)
+    written = fields["price"]
+    price = parse_price(written) if isinstance(written, str) else Usage(**written)
     return DeclaredPrice(price, check_reported_values(fields["values"], ()))
 
 
@@ -37,15 +37,15 @@ def check_reported_values(values: object, rated: Iterable[str]) -> ReportedValue
     """Check the values of a declaration; `rated` are those with a rate. Raises `ValueError`."""
     if not isinstance(values, Mapping):
         raise ValueError("write a name and 'required' or 'optional' for each value: {'rows': 'required'}")
-    given = dict(cast("Mapping[object, Any]", values))
-    if len(given) > MOST_VALUES:
+    requirements = dict(cast("Mapping[object, Any]", values))
+    if len(requirements) > MOST_VALUES:
         raise ValueError(f"a price has {MOST_VALUES} values at most")
-    for name, requirement in given.items():
+    for name, requirement in requirements.items():
         if not is_value_name(name):
             raise ValueError(f"{name!r} is no name of a value, such as 'output-tokens'")
         if requirement not in get_args(Requirement):
             raise ValueError(f"{name!r} is {requirement!r}: write 'required' or 'optional'")
-    named = cast("dict[str, Requirement]", given)
+    named = cast("dict[str, Requirement]", requirements)
     if repeated := sorted(named.keys() & set(rated)):
         raise ValueError(f"{', '.join(repeated)}: what has a rate is always reported, and is left out here")
     return tuple(named.items())

@@ -214,20 +214,20 @@ def _fill_route(route: str, path: str) -> tuple[str, dict[str, str]]:
     """
     # By segments, and not by an expression: the payer chooses the path, and some take long to fail.
     named = [_PARAMETER.split(segment) for segment in route.split("/")[1:]]
-    given = [unquote(segment) for segment in path.split("/")[1:]]
+    segments = [unquote(segment) for segment in path.split("/")[1:]]
     last = max((at for at, parts in enumerate(named) if len(parts) > 1), default=-1)
     if last < 0 or max(map(len, named)) > _ONE_PARAMETER:
         return "", {}
     # The last value may hold slashes, where the route says so; where it need not, it does not.
-    for before in range(len(given) - len(named), -1, -1):
-        end = len(given) - (len(named) - last - 1)
-        joined = [*given[before : before + last], "/".join(given[before + last : end]), *given[end:]]
+    for before in range(len(segments) - len(named), -1, -1):
+        end = len(segments) - (len(named) - last - 1)
+        joined = [*segments[before : before + last], "/".join(segments[before + last : end]), *segments[end:]]
         values = [_find_value(parts, segment) for parts, segment in zip(named, joined, strict=True)]
         if None not in values:
             parameters = {
                 parts[1]: str(value) for parts, value in zip(named, values, strict=True) if len(parts) > 1
             }
-            filled = [*map(quote, given[:before]), *map(_write_segment, named)]
+            filled = [*map(quote, segments[:before]), *map(_write_segment, named)]
             return "/" + "/".join(filled), parameters
     return "", {}
 

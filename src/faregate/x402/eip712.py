@@ -119,9 +119,9 @@ def build_typed_data(payment: SignedPayment, token: Token) -> TypedData:
 
 def sign(key: bytes, message: TypedData) -> str:
     """Sign the message; the signature is deterministic, as hex."""
-    made = CURVE.sign(key, _digest(message))
+    signature = CURVE.sign(key, _digest(message))
     # Contracts take the recovery bit as 27 or 28.
-    return "0x" + made[:64].hex() + f"{made[64] + 27:02x}"
+    return "0x" + signature[:64].hex() + f"{signature[64] + 27:02x}"
 
 
 def derive_address(key: bytes) -> str:

@@ -61,17 +61,17 @@ class _Inliner:
         reference = named.get("$ref")
         # A property may have the name of a keyword: then its value is a schema, and no text.
         dropped = [name for name in ("$ref", "$id", "$schema") if isinstance(named.get(name), str)]
-        own = {
+        members = {
             name: self.copy(member, roots, open_references)
             for name, member in named.items()
             if name not in dropped and not (name == "$defs" and roots[0] is named)
         }
         if not isinstance(reference, str):
-            return own
+            return members
         if reference in open_references:
             return {}
         target = self.copy(_find(reference, roots), roots, (*open_references, reference))
-        return {**cast("dict[str, Any]", target), **own} if isinstance(target, dict) else own
+        return {**cast("dict[str, Any]", target), **members} if isinstance(target, dict) else members
 
 
 def _find(reference: str, roots: tuple[Mapping[str, Any], ...]) -> Any:

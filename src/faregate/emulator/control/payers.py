@@ -105,15 +105,15 @@ def _buy(emulator: Emulator, body: TestPayment) -> TestPaymentResult:
     resource = AccessResource(url=f"https://seller.example/{sold.key}", mime_type="application/json")
     access = AccessRequest(revision_id=revision, resource=resource, settlement_asset=rules.asset)
 
-    asked = _send(emulator, wire.access(access).request)
-    instructions = header_values(asked.headers, "payment-required")
-    if asked.status != 402 or not instructions:
-        return TestPaymentResult(message=_describe(asked, "the price was not asked for"))
+    unpaid_reply = _send(emulator, wire.access(access).request)
+    instructions = header_values(unpaid_reply.headers, "payment-required")
+    if unpaid_reply.status != 402 or not instructions:
+        return TestPaymentResult(message=_describe(unpaid_reply, "the price was not asked for"))
     proof = wallet.pay(instructions[0])
-    allowed = _send(emulator, wire.access(access, proof).request)
-    transaction = parse_fields(allowed).get("transaction_id")
-    if allowed.status != 200 or not isinstance(transaction, str):
-        return TestPaymentResult(message=_describe(allowed, "the payment was refused"))
+    access_reply = _send(emulator, wire.access(access, proof).request)
+    transaction = parse_fields(access_reply).get("transaction_id")
+    if access_reply.status != 200 or not isinstance(transaction, str):
+        return TestPaymentResult(message=_describe(access_reply, "the payment was refused"))
     outcome = SucceededCompleteRequest(
         revision_id=revision,
         values={value.name: "1" for value in rules.values},

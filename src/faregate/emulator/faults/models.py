@@ -139,13 +139,13 @@ class Fault(FrozenModel):
 
     @model_validator(mode="after")
     def _check_parameters(self) -> Self:
-        given = [name for name in PARAMETERS if getattr(self, name) is not None]
+        parameters = [name for name in PARAMETERS if getattr(self, name) is not None]
         takes = TAKES.get(self.kind, ())
-        for name in given:
+        for name in parameters:
             if name not in takes:
                 raise ValueError(f"{self.kind} does not take {name!r}; it takes {_join(takes)}")
         needed = NEEDS.get(self.kind)
-        if needed is not None and needed not in given:
+        if needed is not None and needed not in parameters:
             raise ValueError(f"{self.kind} needs {needed!r}")
         if self.kind == "latency" and (self.seconds or 0) > MAX_SECONDS:
             raise ValueError(f"latency is at most {MAX_SECONDS:g} seconds: use silence")

@@ -221,8 +221,8 @@ def _load_resource(store: MemoryStore, state: SavedResource, place: str) -> None
             f"{place}.key", f"this tenant has no resource {state.key!r} in {store.environment}"
         )
     there = len(listing.revisions)
-    for number, (mine, given) in enumerate(zip(listing.revisions, state.revisions, strict=False)):
-        if mine.rules != given:
+    for number, (published, saved) in enumerate(zip(listing.revisions, state.revisions, strict=False)):
+        if published.rules != saved:
             raise document_error(
                 f"{place}.revisions[{number}]", f"revision {number + 1} is another one in this tenant"
             )

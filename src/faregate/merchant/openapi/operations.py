@@ -181,9 +181,9 @@ def _get_transaction() -> Json:
 
 def _contracts() -> Json:
     response = reply("The active contract revisions.", ref("ContractsDocumentSchema"))
-    asked = _build_parameters(ContractsQuery)
+    parameters = _build_parameters(ContractsQuery)
     return _operation(
-        "list_contracts", "List access contracts", {"200": response, **_INVALID}, parameters=asked
+        "list_contracts", "List access contracts", {"200": response, **_INVALID}, parameters=parameters
     )
 
 

@@ -105,8 +105,8 @@ def _find_paid(proof: str, listing: Listing, named: PublishedRevision, now: date
     asset = str(payment.accepted.get("asset")).lower()
     paid = payment.scheme == "upto", payment.value, asset
     for revision in (named, *listing.revisions[-2:]):
-        asked = revision.rules.usage is not None, revision.rules.amount, revision.token.address.lower()
-        if paid == asked and revision.rules.required_values <= named.rules.required_values:
+        price = revision.rules.usage is not None, revision.rules.amount, revision.token.address.lower()
+        if paid == price and revision.rules.required_values <= named.rules.required_values:
             return revision
     return named
 
@@ -149,10 +149,13 @@ def _end_incompletable(transaction: Transaction, named: PublishedRevision, store
     Its worker was killed before the work, and code that reports other values came instead. Nothing is
     charged, and the payer is asked for the new price at once, not when the authorization has expired.
     """
-    own = transaction.context.revision
-    if transaction.status != "authorized" or own.rules.required_values <= named.rules.required_values:
+    authorized_for = transaction.context.revision
+    if (
+        transaction.status != "authorized"
+        or authorized_for.rules.required_values <= named.rules.required_values
+    ):
         return transaction
-    outcome = FailedCompleteRequest(revision_id=own.id, failure_code=PRICE_CHANGED)
+    outcome = FailedCompleteRequest(revision_id=authorized_for.id, failure_code=PRICE_CHANGED)
     ended = store.record_outcome(transaction, outcome)
     return ended or store.find_transaction(transaction.id) or transaction
 
@@ -207,9 +210,9 @@ def _authorize(
     for _ in range(_TRIES):
         verdict = _verify(context, payment, before, now, deps)
         if isinstance(verdict, PaymentVerified):
-            made = store.authorize(context, payment, verdict, before)
-            if made is not None:
-                return _build_response(AccessDecision(transaction_id=made.id))
+            transaction = store.authorize(context, payment, verdict, before)
+            if transaction is not None:
+                return _build_response(AccessDecision(transaction_id=transaction.id))
         # While this payment was verified, another call may have been faster: with the same proof, whose
         # transfer then looks like another's use of it, or with the same funds. A 402 would let the payer pay
         # once more.

@@ -71,12 +71,12 @@ def _name_own_revision(request: CompleteRequest, transaction: Transaction, store
     published = store.find_revision(request.revision_id)
     if published is None or published[0].id != transaction.context.listing.id:
         return request
-    own = transaction.context.revision
-    if own.id == request.revision_id:
+    authorized_for = transaction.context.revision
+    if authorized_for.id == request.revision_id:
         return request
-    changes: dict[str, object] = {"revision_id": own.id}
+    changes: dict[str, object] = {"revision_id": authorized_for.id}
     if isinstance(request, SucceededCompleteRequest):
-        names = {value.name for value in own.rules.values}
+        names = {value.name for value in authorized_for.rules.values}
         changes["values"] = {name: value for name, value in request.values.items() if name in names}
     return request.model_copy(update=changes)
 

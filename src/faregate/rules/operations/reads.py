@@ -91,8 +91,8 @@ def list_payers(call: ParsedRequest, deps: Dependencies) -> Response:
 def list_resources(call: ParsedRequest, deps: Dependencies) -> Response:
     query = _read_query(call, deps.store, ("archived",))
     archived = parse_flag("archived", query.filters.get("archived", "false"))
-    made = deps.store.list_resources(query.as_of)
-    listings = [listing for listing in made if listing.is_archived(query.as_of) == archived]
+    created = deps.store.list_resources(query.as_of)
+    listings = [listing for listing in created if listing.is_archived(query.as_of) == archived]
     listings.sort(key=lambda listing: listing.created_at)
     page = cut_page(query, len(listings), lambda start, stop: listings[start:stop])
     return _build_page([_build_resource(record) for record in page.records], page.count, query, "/resources")
@@ -146,8 +146,8 @@ def _build_next_url(path: str, query: ParsedListQuery, as_of: str) -> str:
 
 def list_contracts(call: ParsedRequest, deps: Dependencies) -> Response:
     """Return the active revision of every resource that is not archived."""
-    given = parse_query(call, ("include_integration_key",))
-    keys = parse_flag("include_integration_key", given.get("include_integration_key", "false"))
+    parameters = parse_query(call, ("include_integration_key",))
+    keys = parse_flag("include_integration_key", parameters.get("include_integration_key", "false"))
     active = [_build_contract(listing) for listing in deps.store.list_active()]
     document = ContractsDocument(
         info=DocumentInfo(title=f"{deps.store.seller_name} contracts", version="1.0.0"),

@@ -158,10 +158,10 @@ class ChainReader:
         allowed = self.ask(lambda node: node.get_allowance(token, payer))
         if allowed < needed and others and allowed >= payment.value:
             allowed = self.ask(lambda node: node.get_allowance(token, payer, block))
-            taken = (
+            used_up = (
                 other for other in others[:MOST_LOOKED_UP] if self._was_taken(token, payer, other, block)
             )
-            needed -= sum(other.value for other in taken)
+            needed -= sum(other.value for other in used_up)
         if allowed >= needed:
             return None
         return PaymentRefused(
@@ -198,12 +198,12 @@ class ChainReader:
     ) -> tuple[RpcNode, Verdict] | None:
         """Find the first node that proves a settlement; what the others say is added to `answers`."""
         nodes = take_turns(self.client.nodes, monotonic())
-        for left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
+        for nodes_left, (node, rests) in zip(range(len(self.client.nodes), 0, -1), nodes, strict=True):
             # Only a refusal needs the word of every node.
             if rests and any(isinstance(answer, SettlementPending) for answer in answers):
                 break
             # A node that hangs leaves the others their share of the time.
-            with limit_time(get_time_left(self._look_seconds) / left):
+            with limit_time(get_time_left(self._look_seconds) / nodes_left):
                 verdict = self._ask_node(node, query)
             if verdict is None:
                 continue

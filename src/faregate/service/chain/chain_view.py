@@ -70,7 +70,7 @@ class ChainView:
         if 2 * count <= len(answers):
             count_disagreements(answers)
             raise NodesDisagree(f"RPC nodes disagree: {', '.join(node.host for node in answers)}")
-        count_disagreements(node for node, given in answers.items() if given != answer)
+        count_disagreements(node for node, node_answer in answers.items() if node_answer != answer)
         return answer
 
 

@@ -46,8 +46,8 @@ class SettlementQuery:
     def hashes(self) -> tuple[str, ...]:
         """The transactions that may have settled it, as far as they are known."""
         signed = self.attempt.signed
-        own = () if signed is None else (signed.transaction_hash,)
-        return tuple(dict.fromkeys((*self.attempt.hashes, *own)))
+        signed_hash = () if signed is None else (signed.transaction_hash,)
+        return tuple(dict.fromkeys((*self.attempt.hashes, *signed_hash)))
 
     @property
     def pending(self) -> SettlementPending:

@@ -63,8 +63,8 @@ def encode_settlement(payment: SignedPayment, token: Token, amount: int) -> byte
     if not 0 < amount <= payment.value:
         raise ValueError(f"{amount} is not within what was authorized")
     signature = bytes.fromhex(payment.signature[2:])
-    asked: tuple[int | str, ...] = build_permit_call(payment, token, amount)
-    words = map(encode_word, (*asked, _SIGNATURE_PLACE, len(signature)))
+    arguments: tuple[int | str, ...] = build_permit_call(payment, token, amount)
+    words = map(encode_word, (*arguments, _SIGNATURE_PLACE, len(signature)))
     return _SETTLE + b"".join(words) + signature + bytes(-len(signature) % WORD)
 
 

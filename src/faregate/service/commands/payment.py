@@ -144,8 +144,8 @@ def _describe_attempt(attempt: AttemptRecord) -> Json:
 
 
 def _to_time(moment: int | None) -> str | None:
-    made: datetime | None = None if moment is None else to_datetime(moment)
-    return None if made is None else made.isoformat()
+    time: datetime | None = None if moment is None else to_datetime(moment)
+    return None if time is None else time.isoformat()
 
 
 def _print(described: Json, arguments: Namespace) -> None:

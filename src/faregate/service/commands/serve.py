@@ -145,11 +145,11 @@ def _handling_signals(server: uvicorn.Server) -> Generator[None]:
     def end(*_: object) -> None:
         server.should_exit = True
 
-    kept = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in kept.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 

@@ -221,11 +221,13 @@ _LISTS: Final = {
 def _read_view(store: SqlStore, query: str) -> View:
     """Read what of a list is asked for; 422 if its moment cannot be read. One in the future means now."""
     call = ParsedRequest("", query, (), b"")
-    given = call.parameters()
+    parameters = call.parameters()
     as_of = store.fix_snapshot(parse_as_of(call)) or store.fix_snapshot(None) or store.now()
-    page = given.get("page", "1")
+    page = parameters.get("page", "1")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < len(str(_LAST_PAGE)) else 1
-    filters = {name: given[name].strip() for name in ("status", "payer") if given.get(name, "").strip()}
+    filters = {
+        name: parameters[name].strip() for name in ("status", "payer") if parameters.get(name, "").strip()
+    }
     return View(as_of, max(1, number), filters)
 
 

@@ -73,8 +73,8 @@ def _list_revenue(
         sold, back = [period[asset] for period in earned], [period[asset] for period in refunded]
         kinds = [("", sold)]
         if any(back):
-            left = [amount - taken for amount, taken in zip(sold, back, strict=True)]
-            kinds += [(", refunded", back), (", after refunds", left)]
+            remainders = [amount - taken for amount, taken in zip(sold, back, strict=True)]
+            kinds += [(", refunded", back), (", after refunds", remainders)]
         rows += [
             {"symbol": symbol + kind, "sums": [_format_sum(amount, symbol) for amount in sums]}
             for kind, sums in kinds

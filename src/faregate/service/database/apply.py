@@ -153,12 +153,12 @@ def create_missing(
     fence = to_datetime(connection.execute(FENCE, {"of_account": account.id}).scalar_one())
     created = [listing for key, listing in wanted.items() if key not in catalog.listings]
     for place, listing in enumerate(created):
-        made = listing.created_at
-        if made <= fence:
+        created_at = listing.created_at
+        if created_at <= fence:
             # A list of that time was answered without it. The offset keeps the order of the file.
-            made = moment + timedelta(microseconds=place)
-        archived_at = made if listing.archived_at else None
-        catalog.put(replace(listing, created_at=made, updated_at=made, archived_at=archived_at))
+            created_at = moment + timedelta(microseconds=place)
+        archived_at = created_at if listing.archived_at else None
+        catalog.put(replace(listing, created_at=created_at, updated_at=created_at, archived_at=archived_at))
         yield ConfigChange(account.environment, listing.resource.key, ChangeKind.CREATED)
 
 

@@ -230,11 +230,11 @@ def submit(
 
     None if there is an outcome already. There is no attempt if the transaction has ended before.
     """
-    given = {**_describe_beginning(account, stored, lease), **values}
+    parameters = {**_describe_beginning(account, stored, lease), **values}
     if database.is_sqlite:
-        rows = database.change(_SUBMIT_ON_SQLITE, given, then=_WRITE_ON_SQLITE)
+        rows = database.change(_SUBMIT_ON_SQLITE, parameters, then=_WRITE_ON_SQLITE)
     else:
-        rows = database.change(_SUBMIT_ON_SERVER, given)
+        rows = database.change(_SUBMIT_ON_SERVER, parameters)
     if not rows:
         return None
     begun = stored.with_change(rows[0])

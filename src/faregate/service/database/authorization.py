@@ -324,8 +324,8 @@ def _authorize(
 ) -> dict[str, Any] | None:
     values = {"account": account, **row}
     statement = statements[row["from_block"] is not None]
-    made = database.change(statement, {**values, "of_account": account, "now": now}, then, durable=durable)
-    return {**values, **made[0]} if made else None
+    rows = database.change(statement, {**values, "of_account": account, "now": now}, then, durable=durable)
+    return {**values, **rows[0]} if rows else None
 
 
 def build_row(

@@ -62,9 +62,9 @@ class Catalogs:
 
     def find(self, account: AccountRow) -> KnownCatalog | None:
         """Return the catalog if this process knows the one that the account names."""
-        kept = self._known.get(account.id)
+        cached = self._known.get(account.id)
         # Not a later one either: an older copy of the database counts from its own number.
-        return kept if kept is not None and kept.number == account.catalog else None
+        return cached if cached is not None and cached.number == account.catalog else None
 
     def get(self, connection: Connection, account: AccountRow) -> KnownCatalog:
         """Return the catalog with the number that the account names."""
@@ -124,7 +124,7 @@ def _to_revision(row: Any) -> PublishedRevision:
 def _to_listing(
     environment: Environment, resource: Any, row: Any, published: Sequence[PublishedRevision]
 ) -> Listing:
-    made = to_datetime(resource.created_at)
+    created_at = to_datetime(resource.created_at)
     until_active = tuple(published[: row.active_revision])
     settlement = None if row.settlement is None else SettlementRule.model_validate_json(row.settlement)
     rules = Resource(
@@ -139,14 +139,14 @@ def _to_listing(
         archived=row.archived_at is not None,
         max_timeout_seconds=row.max_timeout_seconds,
         settlement=settlement,
-        created_at=made,
+        created_at=created_at,
     )
     return Listing(
         id=resource.id,
         resource=rules,
         revisions=until_active,
         require_payment=row.require_payment,
-        created_at=made,
+        created_at=created_at,
         updated_at=to_datetime(row.valid_from),
         archived_at=None if row.archived_at is None else to_datetime(row.archived_at),
         settlement=settlement,

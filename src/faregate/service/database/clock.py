@@ -89,15 +89,15 @@ class Stamps:
         """Return the moment for a stamp or a list: never earlier than a stamp that this process has given."""
         return max(self.read_clock(), self._latest)
 
-    def remember(self, given: int) -> None:
+    def remember(self, stamp: int) -> None:
         """Note a stamp that was given to a change."""
-        self._latest = max(self._latest, given)
+        self._latest = max(self._latest, stamp)
 
     def take(self, connection: Connection, account: int) -> int:
         """Return a stamp for the changes of this transaction."""
-        given = connection.execute(_STAMP, {"of_account": account, "now": self.now()}).scalar_one()
-        self.remember(given)
-        return given
+        stamp = connection.execute(_STAMP, {"of_account": account, "now": self.now()}).scalar_one()
+        self.remember(stamp)
+        return stamp
 
     def take_alone(self, connection: Connection, account: int) -> int:
         """As `take`, but while no other process writes or stamps: for edits of the catalog."""

@@ -295,8 +295,8 @@ def _cut(
 
     def read(page: Any, edge: tuple[int, Edge], start: int, stop: int) -> Sequence[Any]:
         position, (edge_at, edge_id) = edge
-        own = {"start": start - position, "size": stop - start, "edge_at": edge_at, "edge_id": edge_id}
-        return connection.execute(page, {**values, **own}).mappings().all()
+        window = {"start": start - position, "size": stop - start, "edge_at": edge_at, "edge_id": edge_id}
+        return connection.execute(page, {**values, **window}).mappings().all()
 
     return cut_page(query, count, between)
 

@@ -74,15 +74,15 @@ def _build_listings(
     account: AccountRow, catalog: Catalog, wanted: Mapping[str, DeclaredPrice], moment: datetime
 ) -> Mapping[str, Listing]:
     """Build the resources that the catalog lacks."""
-    made = tuple(
+    missing = tuple(
         Resource(key=key, name=key, revisions=(build_revision(declared, _NAME),))
         for key, declared in wanted.items()
         if key not in catalog.listings
     )
-    if not made:
+    if not missing:
         return {}
     # An account has a key. This one stands in, and is not stored.
-    listed = Account(resources=made, keys=(Key(key="svc_test_none"),))
+    listed = Account(resources=missing, keys=(Key(key="svc_test_none"),))
     listings = build_catalog(listed, account.environment, account.org).listings
     # The time of the ids is the same in every database, that of the resources is not.
     return {

@@ -146,11 +146,11 @@ def record_refund(
         used = connection.execute(_FIND_USE, row).scalar_one_or_none()
         if used is not None:
             raise ConfigurationError(f"This transfer is recorded as a refund of {used} already.")
-        left = settled - sum_refunds(earlier)
-        if transfer.value > left:
+        refundable = settled - sum_refunds(earlier)
+        if transfer.value > refundable:
             raise ConfigurationError(
                 f"The transfer of {transfer.value} is more than what can be refunded of {transaction}: "
-                f"{left} of {settled} atomic units."
+                f"{refundable} of {settled} atomic units."
             )
         connection.execute(insert(refunds), row)
     return Refund(**row, removed_at=None)

@@ -116,8 +116,8 @@ def get_balances(
     # The default is never locked: all payers would wait for each other.
     for part, is_locked in ((wanted, lock), ([DEFAULT], False)):
         query = _OF_ADDRESSES.with_for_update() if is_locked else _OF_ADDRESSES
-        given = {"account": account, "asset": token.address, "addresses": part}
-        balances |= {row.address: row.balance for row in connection.execute(query, given)}
+        parameters = {"account": account, "asset": token.address, "addresses": part}
+        balances |= {row.address: row.balance for row in connection.execute(query, parameters)}
     return [balances.get(address, balances.get(DEFAULT, 0)) for address in wanted]
 
 

@@ -186,22 +186,24 @@ class SqlStore:
         payer = self._memory.payers.get(self.account.id, payment.payer)
         if payer is None:
             return self._authorize_first(row, verified.payer, now)
-        made = authorize(self._database, self.account.id, row, now, durable=self._is_durable)
-        if made is None:
+        authorized = authorize(self._database, self.account.id, row, now, durable=self._is_durable)
+        if authorized is None:
             has_gone_back = self._has_gone_back(row, remembers_payer=True)
             return self._authorize_first(row, verified.payer, now) if has_gone_back else None
-        return self._build_authorized({**made, **payer})
+        return self._build_authorized({**authorized, **payer})
 
     def _authorize_first(self, row: dict[str, Any], identifier: str, now: int) -> StoredTransaction | None:
         """Create a transaction of a payer that this process has not met."""
         payer = {"payer_id": self.ids("pyr", to_datetime(now)), "identifier": identifier}
-        made = authorize_first(self._database, self.account.id, row, now, payer, durable=self._is_durable)
-        if made is None:
+        authorized = authorize_first(
+            self._database, self.account.id, row, now, payer, durable=self._is_durable
+        )
+        if authorized is None:
             self._has_gone_back(row, remembers_payer=False)
             return None
-        observed = {name: made[name] for name in ("payer_id", "identifier", "payer_created_at")}
+        observed = {name: authorized[name] for name in ("payer_id", "identifier", "payer_created_at")}
         self._memory.payers.put(self.account.id, observed)
-        return self._build_authorized(made)
+        return self._build_authorized(authorized)
 
     def _build_authorized(self, row: dict[str, Any]) -> StoredTransaction:
         self._stamps.remember(row["created_at"])
@@ -349,15 +351,15 @@ class SqlStore:
         """Begin an attempt for each of up to `most` payments that are due and have no lease."""
         now = self._stamps.read_clock()
         lease = self._build_lease(now)
-        taken: list[tuple[StoredTransaction, Attempt]] = []
+        jobs: list[tuple[StoredTransaction, Attempt]] = []
         with self._database.write() as connection:
             for transaction_id in attempts.find_due(connection, self.account.id, now, most):
                 keys = {**self._keys, "of_transaction": transaction_id}
                 stored = StoredTransaction(read_row(connection.execute(FIND_ROW, keys)) or {}, self._resolve)
                 begun = attempts.begin_due_attempt(connection, self.account.id, stored, lease)
                 if begun is not None:
-                    taken.append(begun)
-        return taken
+                    jobs.append(begun)
+        return jobs
 
     def begin_attempt_again(self, transaction_id: str) -> tuple[StoredTransaction, Attempt] | None:
         """Begin an attempt for a payment that has succeeded and came loose; the caller has leased it."""

@@ -39,8 +39,8 @@ class Compiled:
 
     def order(self, values: Values) -> list[Any]:
         """Return the values of the parameters in their order."""
-        given = {**self.constants, **values}
-        return list(map(given.__getitem__, self.parameters))
+        by_name = {**self.constants, **values}
+        return list(map(by_name.__getitem__, self.parameters))
 
 
 class Statement:
@@ -72,9 +72,11 @@ class Statement:
                 raise TypeError(f"{name} is of a type that statements of sales do not read: {kind}")
         names = tuple(text.positiontup)
         amounts = [place for place, name in enumerate(names) if isinstance(text.binds[name].type, Amount)]
-        given = tuple(name for name, _ in columns)
+        column_names = tuple(name for name, _ in columns)
         are_amounts = tuple(name for name, kind in columns if isinstance(kind, Amount))
-        return Compiled(str(text), names, tuple(amounts), dict(text.params), columns, given, are_amounts)
+        return Compiled(
+            str(text), names, tuple(amounts), dict(text.params), columns, column_names, are_amounts
+        )
 
 
 class SqliteStatements:
@@ -91,11 +93,11 @@ class SqliteStatements:
 
 def execute_on_sqlite(cursor: Any, compiled: Compiled, values: Values) -> list[Row]:
     """Execute a statement on a cursor, or a connection, of `sqlite3`; return its rows."""
-    given = compiled.order(values)
+    ordered = compiled.order(values)
     for place in compiled.amounts:
         # sqlite3 refuses integers of more than 64 bits, and columns of amounts are text.
-        given[place] = None if given[place] is None else str(given[place])
-    rows = cursor.execute(compiled.sql, given)
+        ordered[place] = None if ordered[place] is None else str(ordered[place])
+    rows = cursor.execute(compiled.sql, ordered)
     if not compiled.columns:
         return []
     # What is the same for each row is not looked for again: a row has some fifty columns.
@@ -122,11 +124,11 @@ class PostgresStatements:
     def execute(self, compiled: Compiled, values: Values) -> list[Row]:
         """Execute a statement; return its rows. Raises the errors of the driver."""
         name, readers = self._prepared.get(compiled.sql) or self._prepare(compiled)
-        given = compiled.order(values)
+        ordered = compiled.order(values)
         # libpq takes a value in text format up to its first zero byte. So text goes in binary: the server
         # refuses a zero byte, and nothing is cut.
-        formats = [_TEXT if isinstance(value, int) else _BINARY for value in given]
-        result = self._check(self._libpq.exec_prepared(name, [_encode(value) for value in given], formats))
+        formats = [_TEXT if isinstance(value, int) else _BINARY for value in ordered]
+        result = self._check(self._libpq.exec_prepared(name, [_encode(value) for value in ordered], formats))
         get = result.get_value
         return [
             {
@@ -140,9 +142,9 @@ class PostgresStatements:
         name = b"faregate_%d" % len(self._prepared)
         self._check(self._libpq.prepare(name, compiled.sql.encode()))
         columns = enumerate(compiled.columns)
-        made = name, [(place, column, _choose_reader(kind)) for place, (column, kind) in columns]
-        self._prepared[compiled.sql] = made
-        return made
+        prepared = name, [(place, column, _choose_reader(kind)) for place, (column, kind) in columns]
+        self._prepared[compiled.sql] = prepared
+        return prepared
 
     def _check(self, result: Any) -> Any:
         states = self._driver.pq.ExecStatus
