@@ -27,8 +27,8 @@ from faregate.checkout.checkout import ReadBody
 from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
+from faregate.checkout.incoming_request import IncomingRequest, read_body
 from faregate.checkout.path_rules import PathMatch, PathRules
-from faregate.checkout.request import IncomingRequest, read_body
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
 from faregate.checkout.wsgi_environ import (

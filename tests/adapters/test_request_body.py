@@ -11,7 +11,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.asgi import require_payment as arequire_payment
 from faregate.checkout.checkout import Checkout, SkipHandler
-from faregate.checkout.request import MAX_COMPARED, comparable_length, read_body
+from faregate.checkout.incoming_request import MAX_COMPARED, comparable_length, read_body
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.offers import offer

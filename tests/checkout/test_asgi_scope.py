@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from faregate.checkout.asgi_scope import has_payment, parse_scope
-from faregate.checkout.request import IncomingRequest
+from faregate.checkout.incoming_request import IncomingRequest
 
 
 def parse(*headers: tuple[bytes, bytes]) -> IncomingRequest:

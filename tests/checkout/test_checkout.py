@@ -14,8 +14,8 @@ from faregate.checkout.async_checkout import AsyncCheckout
 from faregate.checkout.blocking_checkout import BlockingCheckout
 from faregate.checkout.blocking_checkout import BlockingCheckout as Checkout
 from faregate.checkout.checkout import SkipHandler
+from faregate.checkout.incoming_request import IncomingRequest
 from faregate.checkout.path_rules import PathMatch
-from faregate.checkout.request import IncomingRequest
 from faregate.checkout.states import PASSING, TRANSITIONS, State
 from faregate.core.interfaces import Flow, RunHandler
 from faregate.core.models import PaidRequest, Request, Response

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Emulator, Wallet
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import STACKS, Server, Stack, running
 from tests.support.faulty_service import FaultyService

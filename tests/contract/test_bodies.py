@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from faregate.checkout.request import MAX_COMPARED
+from faregate.checkout.incoming_request import MAX_COMPARED
 from tests.contract.conftest import Seller, assert_released, assert_withheld
 from tests.contract.handlers import CONTENT
 from tests.contract.raw_http import request, status_of

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, text
 
 from faregate.emulator import Account, Resource, Revision, Wallet
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.schema import transactions
 from faregate.service.database.upgrade import upgrade

@@ -15,7 +15,7 @@ from faregate.emulator import Account, Revision, SettlementRule, SimulatedLedger
 from faregate.errors import ConfigurationError
 from faregate.rules import settlement as settling
 from faregate.rules.app import KeyGrant, respond
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.clock import Clock
 from faregate.rules.config import Resource

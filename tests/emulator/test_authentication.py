@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Account, Key
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.config import CAPABILITIES, Capability
 
 from .seller import ROOT, ApiClient, assert_error

@@ -8,7 +8,7 @@ import pytest
 
 from faregate.core.models import WireRequest
 from faregate.emulator import Account, Emulator, Key
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.payments import PaymentSettled, PaymentVerified
 from faregate.x402.models import SignedPayment, Terms
 from tests.support.headers import decode_header, encode_header

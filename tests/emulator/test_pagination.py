@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from faregate.emulator import TEST_KEY, Account, Key, Resource, Revision, Wallet
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 
 from .seller import ApiClient, Json, assert_error
 from .services import MerchantService

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from faregate.emulator import LIVE_KEY, Account, Emulator, Fault, Resource, SettlementRule
 from faregate.errors import ConfigurationError
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.payments import PaymentSettled, SettlementPending
 from faregate.x402.tokens import TOKENS
 from tests.emulator.ledgers import ScriptedLedger

@@ -22,7 +22,7 @@ from faregate.emulator import (
 )
 from faregate.emulator.faults import Fault
 from faregate.errors import ConfigurationError
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.x402.tokens import TOKENS
 from tests.support.headers import decode_header, encode_header
 

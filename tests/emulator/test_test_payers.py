@@ -10,7 +10,7 @@ from eth_account import Account as EthAccount
 
 from faregate.emulator import LIVE_KEY, TEST_PAYERS, Account, PayerSetup, SettlementRule, Wallet
 from faregate.errors import ConfigurationError
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from tests.support.headers import decode_header
 
 from .flask_seller import FlaskSeller

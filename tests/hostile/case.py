@@ -9,7 +9,7 @@ from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.records import TransactionRecord
 from tests.hostile.calls import Call
 from tests.hostile.sellers import NAMED

@@ -10,7 +10,7 @@ from faregate.emulator import TEST_KEY
 from faregate.probe.checks import run_checks
 from faregate.probe.config import open_session
 from faregate.probe.fixtures import ProbeRun
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.upgrade import upgrade
 from faregate.service.in_process import open_in_process

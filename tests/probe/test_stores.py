@@ -7,7 +7,7 @@ import pytest
 from faregate.cli import main
 from faregate.emulator import TEST_KEY, TEST_PAYERS
 from faregate.probe.checks import CHECKS
-from faregate.rules.builtin import READ_ONLY_TEST_KEY
+from faregate.rules.builtin_account import READ_ONLY_TEST_KEY
 from faregate.system import system_clock
 from tests.emulator.sql_accounts import open_source
 from tests.emulator.sql_server import SqlSwitch, serve_app

@@ -8,7 +8,7 @@ import pytest
 
 from faregate.emulator import Emulator, Resource, Revision
 from faregate.probe.checks import CHECKS, USAGE_CHECKS
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from tests.probe.test_checks import ids, run_probe
 from tests.probe.wrong_answers import COMPLETE, FAILED, TRANSACTION
 from tests.probe.wrong_services import (

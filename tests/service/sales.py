@@ -10,7 +10,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     SucceededCompleteRequest,
 )
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import AccessContext, Transaction

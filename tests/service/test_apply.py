@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from faregate.errors import ConfigurationError
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Catalog, build_catalog
 from faregate.rules.config import Account
 from faregate.service.database.accounts import AccountRow, find_account, list_accounts

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Wallet
 from faregate.rules.app import respond
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, Reservation, SettlementPending
 from faregate.rules.records import Transaction

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from faregate.rules.payments import SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
-from faregate.service.chain.transfers import ReceivedTransfer
+from faregate.service.chain.received_transfers import ReceivedTransfer
 from faregate.service.console.layout import Viewer
 from faregate.service.console.overview import Watched, show_overview
 from faregate.service.console.payment import show_payment

@@ -14,9 +14,9 @@ from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy,
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
 from faregate.service.database.engine import Database
+from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.database.schema import attempts
 from faregate.service.database.sql_store import SqlStore
-from faregate.service.database.transfers import SqlTransfers
 from tests.service.chain.facilitated import sign_payment
 from tests.service.chain.gas_books import Clock, wait_for_blocks
 from tests.service.sales import open_store, resolve, succeeded

@@ -125,7 +125,7 @@ def test_transfers_are_not_kept_until_the_end(
     day: Day, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconciliation, "_MOST_WAITING", 1)
-    monkeypatch.setattr("faregate.service.chain.transfers.LOG_BLOCKS", 2)
+    monkeypatch.setattr("faregate.service.chain.received_transfers.LOG_BLOCKS", 2)
     for _ in range(5):
         day.sell()
         day.chain.advance_time(10)

@@ -14,7 +14,7 @@ import pytest
 from faregate.core.models import Response, WireRequest
 from faregate.emulator import Wallet
 from faregate.rules.app import respond
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.payments import PaymentSent, PaymentSettled, PaymentVerified, SettlementPending
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps

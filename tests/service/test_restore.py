@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.payments import PaymentVerified
 from faregate.service.commands.setup import apply_seller

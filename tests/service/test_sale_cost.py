@@ -10,7 +10,7 @@ import pytest
 from faregate.core.models import WireRequest
 from faregate.emulator import Wallet
 from faregate.rules.app import respond
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.payments import Attempt, PaymentSent, PaymentSettled, PaymentVerified
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.records import Transaction

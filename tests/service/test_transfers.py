@@ -9,8 +9,8 @@ from faregate.rules.payments import SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
 from faregate.service.chain.direct.upkeep import TransferStore
 from faregate.service.database.engine import Database
+from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.database.sql_store import SqlStore
-from faregate.service.database.transfers import SqlTransfers
 from tests.service.databases import MovedClock
 from tests.service.sales import open_store, submit
 

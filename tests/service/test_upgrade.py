@@ -12,7 +12,7 @@ from sqlalchemy import insert, text
 
 from faregate.errors import ConfigurationError
 from faregate.rules.payments import PaymentVerified
-from faregate.service.chain.transfers import ReceivedTransfer
+from faregate.service.chain.received_transfers import ReceivedTransfer
 from faregate.service.database.authorization import build_row
 from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of, record_refund

@@ -7,8 +7,8 @@ from typing import Any
 from faregate.checkout.buffer import finalize
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
+from faregate.checkout.incoming_request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 from faregate.checkout.openapi_operations import Operation
-from faregate.checkout.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 from faregate.checkout.snapshot import Snapshot
 from faregate.core.models import Headers, Request, Response
 from faregate.core.release import MARK

@@ -26,10 +26,10 @@ from typing import NoReturn, cast
 from faregate.checkout.buffer import BufferedResponse
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
+from faregate.checkout.incoming_request import EMPTY_DIGEST, IncomingRequest, comparable_length, digest_body
 from faregate.checkout.offer_choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
 from faregate.checkout.openapi_operations import Operation, Route, merge_operation, read_route
 from faregate.checkout.path_rules import NO_RULES, PathMatch
-from faregate.checkout.request import EMPTY_DIGEST, IncomingRequest, comparable_length, digest_body
 from faregate.checkout.states import PASSING, TRANSITIONS, Answerer, State
 from faregate.core import responses
 from faregate.core.flow import serve

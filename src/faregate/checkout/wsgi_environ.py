@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 from urllib.parse import quote
 
-from faregate.checkout.request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
+from faregate.checkout.incoming_request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
 from faregate.core.models import Request
 
 Environ = dict[str, Any]

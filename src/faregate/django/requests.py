@@ -12,7 +12,7 @@ from faregate.checkout.asgi_scope import find_content_length as find_length_in_s
 from faregate.checkout.async_checkout import AsyncCheckout
 from faregate.checkout.blocking_checkout import BlockingCheckout
 from faregate.checkout.checkout import Checkout, FindBypass
-from faregate.checkout.request import read_body
+from faregate.checkout.incoming_request import read_body
 from faregate.checkout.wsgi_environ import (
     CHECKOUT,
     Environ,

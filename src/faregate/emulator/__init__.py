@@ -18,7 +18,7 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.rules.builtin import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
+from faregate.rules.builtin_account import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
 from faregate.rules.config import (
     Account,
     Key,

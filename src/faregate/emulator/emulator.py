@@ -25,7 +25,7 @@ from faregate.emulator.snapshots import Snapshots, StateSnapshot
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
 from faregate.rules.app import Service
-from faregate.rules.builtin import builtin_account, with_tenant_keys
+from faregate.rules.builtin_account import builtin_account, with_tenant_keys
 from faregate.rules.catalog import Listing, PublishedRevision, declare_price
 from faregate.rules.clock import Clock
 from faregate.rules.config import (

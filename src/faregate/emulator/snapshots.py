@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from faregate.emulator.calls import LogPosition
 from faregate.errors import ConfigurationError
-from faregate.rules.builtin import is_valid_name
+from faregate.rules.builtin_account import is_valid_name
 
 MAX_SNAPSHOTS: Final = 100
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from faregate.checkout.asgi_scope import decode_headers, parse_scope
-from faregate.checkout.request import IncomingRequest
+from faregate.checkout.incoming_request import IncomingRequest
 from faregate.core.models import Headers, Request
 from faregate.core.request_headers import CREDENTIAL_HEADERS
 

@@ -10,7 +10,7 @@ from faregate.pay.wallet import PayerWallet, get_test_payer, load_payer_key
 from faregate.probe.client import RawClient
 from faregate.probe.discovery import FoundProducts, ProductChoice, discover
 from faregate.probe.session import ProbeSession
-from faregate.rules.builtin import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
+from faregate.rules.builtin_account import READ_ONLY_TEST_KEY, TEST_KEY, builtin_account, parse_tenant_name
 from faregate.rules.catalog import build_catalog, derive_org_id
 from faregate.transports import Transport
 from faregate.x402.tokens import Environment

@@ -19,7 +19,6 @@ from faregate.rules.config import Seller, SettlementRule
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.ids import Challenges, Ids
-from faregate.rules.index import TemporalIndex
 from faregate.rules.payments import (
     FACILITATOR,
     Attempt,
@@ -42,6 +41,7 @@ from faregate.rules.records import (
 )
 from faregate.rules.settlement import IMMEDIATE
 from faregate.rules.store import NOTHING_FOUND, RecordPage, Uses, cut_page
+from faregate.rules.transaction_index import TemporalIndex
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Environment, Token
 

@@ -21,7 +21,7 @@ from faregate.merchant.models import (
 )
 from faregate.rules.catalog import Listing, PublishedRevision
 from faregate.rules.config import SettlementRule
-from faregate.rules.index import TemporalIndex
+from faregate.rules.transaction_index import TemporalIndex
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment, Terms
 

@@ -30,7 +30,7 @@ from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.merchant.calls import PRICES, finishes_payment
 from faregate.rules.app import KeyGrant, respond
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import describe_published
 from faregate.rules.config import Seller
 from faregate.rules.http import json_value_response

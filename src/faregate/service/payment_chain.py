@@ -6,7 +6,7 @@ from typing import Final
 from faregate.rules.payments import SettlementPending, SettlementResult
 from faregate.service.chain.chain_view import ChainView
 from faregate.service.chain.node import ChainNode
-from faregate.service.chain.transfers import (
+from faregate.service.chain.received_transfers import (
     ReceivedTransfer,
     TransferPage,
     list_transfers_of,

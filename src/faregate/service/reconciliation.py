@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 from faregate.rules.payments import PaymentRefused, PaymentSettled
 from faregate.service.chain.agreement import CONFIRM_SECONDS
 from faregate.service.chain.chain_view import ChainView, NodesDisagree
-from faregate.service.chain.transfers import (
+from faregate.service.chain.received_transfers import (
     DisputedTransfer,
     ReceivedTransfer,
     find_block_at,

@@ -19,8 +19,8 @@ from faregate.service.callers import answer
 from faregate.service.chain.direct import keep_nonces_moving
 from faregate.service.chain_metrics import ChainCollector
 from faregate.service.console.app import Console
+from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.database.generation import check_writes
-from faregate.service.database.transfers import SqlTransfers
 from faregate.service.environment_payments import (
     EnvironmentPayments,
     GasWatch,

@@ -19,7 +19,7 @@ from faregate.rules.dependencies import Dependencies
 from faregate.service import backends, environment_payments, finality_watch, runtime
 from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
-from faregate.service.database.transfers import SqlTransfers
+from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.settings import make_settings
 from tests.crash.service import application
 from tests.crash.service.application import ApplicationName

@@ -9,7 +9,7 @@ import httpx
 
 from faregate.emulator import Emulator, ManualClock, Revision
 from faregate.emulator.server import serve
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.service.asgi import ServiceApp
 from faregate.service.commands.serve import build_server
 from faregate.service.commands.setup import apply_seller

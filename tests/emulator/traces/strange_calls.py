@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from faregate.emulator import Wallet
-from faregate.rules.builtin import LIVE_KEY, READ_ONLY_TEST_KEY
+from faregate.rules.builtin_account import LIVE_KEY, READ_ONLY_TEST_KEY
 from faregate.x402.tokens import TOKENS
 from tests.support.headers import decode_header, encode_header
 

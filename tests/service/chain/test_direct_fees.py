@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faregate.service.chain.direct.eip1559 import Fees
 from faregate.service.chain.direct.fees import (
     ETHER,
     GWEI,
@@ -14,7 +15,6 @@ from faregate.service.chain.direct.fees import (
     limit_gas,
     raise_fees,
 )
-from faregate.service.chain.direct.transactions import Fees
 
 POLICY = GasPolicy(max_fee=5 * GWEI, max_gas=150_000)
 wei = st.integers(0, 10**12)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from faregate.errors import ConfigurationError
+from faregate.service.chain.direct.eip1559 import Signature, recover_sender
 from faregate.service.chain.direct.gas_account import sign_transaction
 from faregate.service.chain.direct.signers import KeySigner, RemoteSigner, SigningFailed, make_signer
-from faregate.service.chain.direct.transactions import Signature, recover_sender
 from faregate.x402.eip712 import ORDER
 from tests.service.chain.test_direct_transactions import TRANSACTION
 

@@ -8,10 +8,10 @@ import pytest
 from examples.chain.token import encode_call
 
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentSettled
-from faregate.service.chain import endings
+from faregate.service.chain import authorization_endings
 from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.permit_calls import encode_settlement
-from faregate.service.chain.transfers import list_transfers_of, read_transfers
+from faregate.service.chain.received_transfers import list_transfers_of, read_transfers
 from faregate.x402.models import SignedPayment
 from faregate.x402.permit2 import UPTO_PROXY
 from tests.service.chain.books import RECONCILING, SETTLING, SUBMITTED, TERMS, TO, MakeReader
@@ -308,7 +308,7 @@ def test_a_payment_is_found_in_many_blocks(
     limit: int,
     has_archive: bool,
 ) -> None:
-    monkeypatch.setattr(endings, "LOG_BLOCKS", 16)
+    monkeypatch.setattr(authorization_endings, "LOG_BLOCKS", 16)
     payments = [usage.pay() for _ in range(3)]
     usage.chain.mine(20)
     hashes = [usage.settle(payment) for payment in payments]

@@ -7,7 +7,7 @@ import time
 
 from django.apps import apps as project
 
-from faregate.django.journal.transactions import migrate_command
+from faregate.django.journal.database import migrate_command
 from faregate.errors import ConfigurationError
 from faregate.journals.clock import ServerClock
 from faregate.journals.persistent import PersistentJournal

@@ -10,7 +10,7 @@ from django.core import mail
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from faregate.django.journal.transactions import read_connection
+from faregate.django.journal.database import read_connection
 from faregate.journals.file_locks import FileLocks
 from faregate.journals.owner_locks import OwnerLock, OwnerLocks
 from faregate.journals.session_locks import SessionLocks

@@ -11,9 +11,7 @@ from django.db import IntegrityError, connections
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from faregate.django.journal.models import DELIVERED, REMEMBERED, UNFETCHED, JournalRow, LeaseOwner
-from faregate.django.journal.owner_locks import make_owner_locks
-from faregate.django.journal.transactions import (
+from faregate.django.journal.database import (
     ConnectionLost,
     atomic_transaction,
     force_sync,
@@ -25,6 +23,8 @@ from faregate.django.journal.transactions import (
     retry_on_disconnect,
     write_transaction,
 )
+from faregate.django.journal.models import DELIVERED, REMEMBERED, UNFETCHED, JournalRow, LeaseOwner
+from faregate.django.journal.owner_locks import make_owner_locks
 from faregate.errors import ConfigurationError
 from faregate.journals.states import TRANSITIONS, RowState
 from faregate.journals.store import (

@@ -13,7 +13,7 @@ from faregate.emulator.calls import CallInfo, RecordedCall, parse_fields
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement_control import ALL
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.config import SettlementRule
 from faregate.rules.memory_store import MemoryStore

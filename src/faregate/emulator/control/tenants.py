@@ -15,7 +15,7 @@ from faregate.emulator.control.common import (
     parse_body,
 )
 from faregate.emulator.tenants import MAIN, Tenants
-from faregate.rules.builtin import build_tenant_keys, is_valid_name
+from faregate.rules.builtin_account import build_tenant_keys, is_valid_name
 from faregate.rules.config import Account, FrozenModel
 
 

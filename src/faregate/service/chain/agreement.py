@@ -15,10 +15,10 @@ from typing import Final
 
 from faregate.logs import log
 from faregate.rules.payments import PaymentSettled, SettlementPending, SettlementResult
+from faregate.service.chain.authorization_endings import ContradictoryNode
 from faregate.service.chain.deadline import limit_time
-from faregate.service.chain.endings import ContradictoryNode
-from faregate.service.chain.judge import REORG_BLOCKS, Judge, SettlementQuery, Verdict
 from faregate.service.chain.node import ChainNode
+from faregate.service.chain.node_verdict import REORG_BLOCKS, Judge, SettlementQuery, Verdict
 from faregate.service.chain.rpc import RpcError, RpcNode
 
 CONFIRM_SECONDS: Final = 4.0

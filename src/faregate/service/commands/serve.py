@@ -18,7 +18,7 @@ import uvicorn
 from faregate.connections import BACKLOG, LimitedConnection
 from faregate.errors import ConfigurationError
 from faregate.rules.asgi import App
-from faregate.rules.builtin import builtin_account
+from faregate.rules.builtin_account import builtin_account
 from faregate.service.asgi import ServiceApp
 from faregate.service.commands.setup import apply_catalog, apply_seller, refuse_at_start
 from faregate.service.console.layout import ROOT as CONSOLE

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, bindparam, insert, select, update
 
 from faregate.errors import ConfigurationError
-from faregate.service.chain.transfers import ReceivedTransfer
+from faregate.service.chain.received_transfers import ReceivedTransfer
 from faregate.service.database.clock import ACCOUNT
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import refunds, transactions

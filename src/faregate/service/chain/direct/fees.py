@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from faregate.service.chain.direct.transactions import Fees
+from faregate.service.chain.direct.eip1559 import Fees
 
 GWEI: Final = 10**9
 ETHER: Final = 10**18

@@ -14,6 +14,13 @@ from faregate.rules.clock import Clock
 from faregate.rules.payments import PaymentPostponed, SignedTransfer
 from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.deadline import limit_time
+from faregate.service.chain.direct.eip1559 import (
+    Fees,
+    GasTransaction,
+    hash_transaction,
+    read_transaction,
+    recover_sender,
+)
 from faregate.service.chain.direct.fees import (
     FeeMarket,
     GasPolicy,
@@ -24,13 +31,6 @@ from faregate.service.chain.direct.fees import (
 )
 from faregate.service.chain.direct.l1_fee import ask_l1_fee
 from faregate.service.chain.direct.signers import Signer, SigningFailed
-from faregate.service.chain.direct.transactions import (
-    Fees,
-    GasTransaction,
-    hash_transaction,
-    read_transaction,
-    recover_sender,
-)
 from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode

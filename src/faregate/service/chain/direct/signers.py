@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from eth_utils.address import to_checksum_address
 
 from faregate.errors import ConfigurationError
-from faregate.service.chain.direct.transactions import Signature, recover_sender
+from faregate.service.chain.direct.eip1559 import Signature, recover_sender
 from faregate.service.hooks import import_function
 from faregate.x402.eip712 import CURVE, ORDER, derive_address
 

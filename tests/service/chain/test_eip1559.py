@@ -6,8 +6,7 @@ from eth_utils.address import to_checksum_address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faregate.service.chain.direct.signers import KeySigner
-from faregate.service.chain.direct.transactions import (
+from faregate.service.chain.direct.eip1559 import (
     Fees,
     GasTransaction,
     Signature,
@@ -15,6 +14,7 @@ from faregate.service.chain.direct.transactions import (
     read_transaction,
     recover_sender,
 )
+from faregate.service.chain.direct.signers import KeySigner
 
 KEY = "0x" + "46" * 32
 TRANSACTION = GasTransaction(

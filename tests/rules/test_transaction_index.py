@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faregate.rules.index import BLOCKS, TemporalIndex
 from faregate.rules.records import STATUSES, Status
+from faregate.rules.transaction_index import BLOCKS, TemporalIndex
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL_BLOCKS = (12, 4, 2)

@@ -13,7 +13,7 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
-from faregate.service.chain.endings import ContradictoryNode, find_ending, read_ending
+from faregate.service.chain.authorization_endings import ContradictoryNode, find_ending, read_ending
 from faregate.service.chain.evidence import Block, Effect, Ending, Receipt
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError

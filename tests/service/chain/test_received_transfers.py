@@ -7,7 +7,7 @@ import pytest
 
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service.chain.chain_reader import ChainReader
-from faregate.service.chain.transfers import (
+from faregate.service.chain.received_transfers import (
     ReceivedTransfer,
     find_block_at,
     get_block_time,
