@@ -19,7 +19,7 @@ from faregate.rules.payments import (
     PaymentVerified,
     SignedTransfer,
 )
-from faregate.service import backends
+from faregate.service import served_accounts
 from faregate.service.commands.serve import serve
 from faregate.service.settings import Settings
 from faregate.x402.models import SignedPayment, Terms
@@ -62,7 +62,7 @@ def main() -> None:
         rate_limit=0,
         log_level="warning",
     )
-    setattr(backends, "Dependencies", build_dependencies)  # noqa: B010
+    setattr(served_accounts, "Dependencies", build_dependencies)  # noqa: B010
     serve(settings, as_json=True)
 
 

@@ -541,7 +541,7 @@ MUTANTS = (
     Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.payer in senders}", "if True}", REFUND_TESTS),
     Mutant("sent-before-it-is-written-down", SERVICE_RULES + "settlement.py", "        if deps.store.record_signed(transaction, attempt, signed):\n            return", "        deps.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if deps.store.record_signed(transaction, attempt, signed):\n            return", ("tests/service/test_direct_settlement.py",)),
     Mutant("a-mistyped-address-is-corrected", SERVICE_RULES + "config.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
-    Mutant("an-environment-without-a-chain", "src/faregate/service/backends.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_backends.py",)),
+    Mutant("an-environment-without-a-chain", "src/faregate/service/served_accounts.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_served_accounts.py",)),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
     Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", FINALITY_TESTS),

@@ -282,7 +282,7 @@ def test_a_process_with_workers_watches(
     with runtime.open_runtime(settings) as process:
         day = Day(process.storage.database, open_store(process.storage.database), chain, payer)
         chain.mine(2)
-        backend = process.backends.build_dependencies(day.store)
+        backend = process.accounts.build_dependencies(day.store)
         sold = settle(day.submit(), backend)
         assert sold.status == "succeeded"
         chain.reorganise(1)

@@ -72,7 +72,7 @@ class Shop:
 
     def authorize(self) -> WireRequest:
         """Let a payer pay; return the call that completes its transaction."""
-        [store] = [one for one in self.runtime.backends.open_stores() if one.environment == "test"]
+        [store] = [one for one in self.runtime.accounts.open_stores() if one.environment == "test"]
         context = resolve(store)
         instructions = build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32)
         headers = (
@@ -88,7 +88,7 @@ class Shop:
         return WireRequest("POST", path, headers, succeeded(found).model_dump_json().encode())
 
     def call(self, request: WireRequest) -> Response:
-        return respond(request, self.runtime.backends)
+        return respond(request, self.runtime.accounts)
 
 
 def open_shop(database: Database, complete_seconds: float) -> Shop:

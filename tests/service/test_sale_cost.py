@@ -98,21 +98,21 @@ def test_a_sale_is_four_commits(
     settings = Settings(payments="facilitator", rpc_test=(NOWHERE,), facilitator_test=(NOWHERE,))
     payments: Any = EnvironmentPayments("test", Settled(), None)  # type: ignore[arg-type]
     runtime = Runtime(settings, storage, {"test": payments}, is_synced_by_journal=is_synced_by_journal)
-    [store] = runtime.backends.open_stores()
+    [store] = runtime.accounts.open_stores()
     context, wallet = resolve(store), Wallet()
 
     def sell() -> None:
         proof = wallet.pay(build_payment_required(context.terms, context.request.resource, "pay", "ab" * 32))
         headers = (("Authorization", f"Bearer {key}"), ("PAYMENT-SIGNATURE", proof))
         body = context.request.model_dump_json().encode()
-        made = respond(WireRequest("POST", "/merchant/v1/access", headers, body), runtime.backends)
+        made = respond(WireRequest("POST", "/merchant/v1/access", headers, body), runtime.accounts)
         assert made.status == 200, made
         transaction = store.find_by_proof(proof)
         assert transaction is not None
         trace.statements.clear()
         path = f"/merchant/v1/transactions/{transaction.id}/complete"
         given = b'{"revision_id": "%s", "outcome": "succeeded", "values": {}}' % context.revision.id.encode()
-        ended = respond(WireRequest("POST", path, headers, given), runtime.backends)
+        ended = respond(WireRequest("POST", path, headers, given), runtime.accounts)
         assert ended.status == 200, ended
 
     sell()

@@ -84,7 +84,7 @@ class _Own:
         current = read_account(database, self.account.org, self.account.environment) or self.account
         granted = self._granted
         if granted is None or granted[0] != current:
-            self._granted = granted = current, self._runtime.backends.open_own(current)
+            self._granted = granted = current, self._runtime.accounts.open_own(current)
         return granted[1]
 
     def get_last_grant(self) -> KeyGrant:

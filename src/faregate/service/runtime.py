@@ -14,7 +14,6 @@ from typing import Final
 
 from faregate.errors import FaregateError
 from faregate.service.asgi import AppParts
-from faregate.service.backends import Backends
 from faregate.service.callers import answer
 from faregate.service.chain.direct import keep_nonces_moving
 from faregate.service.chain_metrics import ChainCollector
@@ -35,6 +34,7 @@ from faregate.service.operator_pages import OperatorParts, Readiness
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.process_metrics import ProcessCollector
 from faregate.service.rate_limits import RateLimits
+from faregate.service.served_accounts import ServedAccounts
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
 from faregate.service.storage import Storage, check_recipient, find_missing, open_storage
@@ -86,7 +86,7 @@ class Runtime:
             waiters=self._waiters,
             observe=self.metrics.count_attempt,
         )
-        self.backends = Backends(
+        self.accounts = ServedAccounts(
             settings,
             storage,
             payments,
@@ -104,12 +104,12 @@ class Runtime:
         settings = self._settings
         console = Console(
             self.storage,
-            self.backends,
+            self.accounts,
             is_simulated=settings.payments == "simulated",
             list_nodes=partial(list_nodes, self.payments),
         )
         return AppParts(
-            respond=partial(answer, accounts=self.backends),
+            respond=partial(answer, accounts=self.accounts),
             show_console=console.respond,
             rate_limits=RateLimits(settings.rate_limit, settings.anonymous_rate_limit, time.monotonic),
             operator=self.build_operator_parts(),
@@ -128,7 +128,7 @@ class Runtime:
 
     def begin(self, *, daemon: bool = False) -> None:
         """Start the workers. With `daemon`, the caller ends them before the process ends."""
-        self.backends.owner.take_lock()
+        self.accounts.owner.take_lock()
         for number, loop in enumerate(self._build_loops()):
             # No daemons: the process ends after the attempts that have begun.
             thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}", daemon=daemon)
@@ -141,11 +141,11 @@ class Runtime:
         for thread in self._threads:
             thread.join()
         self._settlements.close()
-        self.backends.owner.release_lock()
+        self.accounts.owner.release_lock()
 
     def abandon(self) -> None:
         """Leave what is open to the parent process, in a forked child."""
-        self.backends.owner.abandon_lock()
+        self.accounts.owner.abandon_lock()
 
     def check_readiness(self) -> Readiness:
         """Check that the database answers, has the tables of this version, and takes writes."""
@@ -182,7 +182,7 @@ class Runtime:
     def _build_loops(self) -> list[Worker | Repeater]:
         loops: list[Worker | Repeater] = [
             Worker(
-                self.backends,
+                self.accounts,
                 self.stop,
                 waiters=self._waiters,
                 observe=self.metrics.count_attempt,
@@ -190,7 +190,7 @@ class Runtime:
             )
             for number in range(1, self._settings.workers + 1)
         ]
-        owner = self.backends.owner
+        owner = self.accounts.owner
         keep = partial(owner.keep_lock, _LOCK_SECONDS)
         loops.append(self._repeat("keeping the lock that shows that this process lives", keep, 0))
         if self._settings.workers:
@@ -218,12 +218,12 @@ class Runtime:
 
     def _watch(self, payments: EnvironmentPayments) -> None:
         """Read payments again until their block is safe; send again what the chain has lost."""
-        chain = PaymentChain(payments, self.backends.open_stores())
+        chain = PaymentChain(payments, self.accounts.open_stores())
         watch = FinalityWatch(
             self.storage.database,
             self.storage.stamps,
             chain,
-            lambda account: self.backends.build_dependencies(chain.stores[account]),
+            lambda account: self.accounts.build_dependencies(chain.stores[account]),
             self._settings.workers,
         )
         watch.check()

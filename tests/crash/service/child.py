@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from faregate.rules.dependencies import Dependencies
-from faregate.service import backends, environment_payments, finality_watch, runtime
+from faregate.service import environment_payments, finality_watch, runtime, served_accounts
 from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
 from faregate.service.database.gas_transfers import SqlTransfers
@@ -134,7 +134,7 @@ def end_with_parent() -> None:
 def _change_settings(order: Order) -> None:
     """Shorten what an operator need not set, and put in the naive backend."""
     shorter: list[tuple[Any, str, dict[str, Any]]] = [
-        (backends, "StoreOptions", {"lease": LEASE, "first_retry": 0.3, "last_retry": 1.0}),
+        (served_accounts, "StoreOptions", {"lease": LEASE, "first_retry": 0.3, "last_retry": 1.0}),
         (environment_payments, "FacilitatorSettings", {"verify_seconds": 4.0, "settle_seconds": 1.5}),
         (environment_payments, "GasPolicy", {"replace_after_seconds": 2}),
     ]
@@ -152,9 +152,9 @@ def _change_settings(order: Order) -> None:
 
 def _watch_store(killer: Killer, order: Order) -> None:
     around: Around = lambda call: killer.watch(call.name, call.perform)  # noqa: E731
-    setattr(backends, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))  # noqa: B010
+    setattr(served_accounts, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))  # noqa: B010
     for kind, method, name in (
-        (backends.Backends, "take", "take_job"),
+        (served_accounts.ServedAccounts, "take", "take_job"),
         (SqlTransfers, "replace_transfer", "replace_transfer"),
     ):
         setattr(kind, method, _watch(killer, name, getattr(kind, method)))

@@ -15,7 +15,7 @@ from faregate.service.chain.direct.eip1559 import Signature, recover_sender
 from faregate.service.chain.direct.gas_account import sign_transaction
 from faregate.service.chain.direct.signers import KeySigner, RemoteSigner, SigningFailed, make_signer
 from faregate.x402.eip712 import ORDER
-from tests.service.chain.test_direct_transactions import TRANSACTION
+from tests.service.chain.test_eip1559 import TRANSACTION
 
 KEY = "c0de" * 16
 DIGEST = bytes(range(32))

@@ -51,7 +51,7 @@ def run_retry(arguments: Namespace) -> int:
     settings = read_settings(arguments)
     with open_runtime(settings) as runtime:
         store, stored = find_stored_payment(runtime.storage, arguments.id)
-        served = runtime.backends.open_store(store.account)
+        served = runtime.accounts.open_store(store.account)
         if served is None:
             raise ConfigurationError(
                 f"{stored.id} is a {store.environment} payment: set payments and rpc_{store.environment} as "
@@ -60,7 +60,7 @@ def run_retry(arguments: Namespace) -> int:
         due = served.unpark(stored)
         if due is None:
             raise ConfigurationError(_explain_refusal(served.find_transaction(stored.id) or stored))
-        settle(due, runtime.backends.build_dependencies(served))
+        settle(due, runtime.accounts.build_dependencies(served))
         latest = store.find_transaction(stored.id) or stored
         _print(_describe(runtime.storage, store, latest), arguments)
     return 0

@@ -81,7 +81,7 @@ def _parse_since(text: str | None) -> datetime:
 def _compare_all(runtime: Runtime, since: datetime | None, *, as_json: bool) -> int:
     is_equal = True
     for environment, payments in runtime.payments.items():
-        stores = [store for store in runtime.backends.open_stores() if store.environment == environment]
+        stores = [store for store in runtime.accounts.open_stores() if store.environment == environment]
         for compared in _compare_open(runtime, stores):
             is_equal = is_equal and not compared.is_different
             _print(compared, as_json=as_json)
@@ -109,7 +109,7 @@ def _compare_open(runtime: Runtime, stores: list[SqlStore]) -> Iterator[Comparis
 
 
 def _compare_one(runtime: Runtime, transaction_id: str) -> Comparison:
-    for store in runtime.backends.open_stores():
+    for store in runtime.accounts.open_stores():
         comparison = _look(runtime, store, transaction_id)
         if comparison is not None:
             return comparison
@@ -121,7 +121,7 @@ def _look(runtime: Runtime, store: SqlStore, transaction_id: str) -> Comparison 
     if transaction is None:
         return None
     attempt = store.read_attempt(transaction)
-    payments = runtime.backends.build_dependencies(store).payments
+    payments = runtime.accounts.build_dependencies(store).payments
     return compare(transaction, payments.look(transaction.payment, transaction.context.terms, attempt))
 
 

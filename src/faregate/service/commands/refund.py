@@ -37,7 +37,7 @@ def run_record(arguments: Namespace) -> int:
                 f"{payment.id} is a {account.environment} payment: set payments and "
                 f"rpc_{account.environment} as `faregate service serve` has them."
             )
-        chain = PaymentChain(payments, runtime.backends.open_stores())
+        chain = PaymentChain(payments, runtime.accounts.open_stores())
         recorder = RefundRecorder(storage.database, chain, storage.list_accounts())
         request = RefundRequest(payment, transaction_hash, sender, arguments.transfer)
         try:

@@ -15,7 +15,6 @@ from faregate.core.models import Header, Response, WireRequest, header_values
 from faregate.pages import render
 from faregate.rules.http import HttpError, ParsedRequest, parse_as_of
 from faregate.rules.settlement import settle_due
-from faregate.service.backends import Backends
 from faregate.service.console.layout import ROOT, SECTIONS, Viewer, render_document, render_page
 from faregate.service.console.lists import View, show_payers, show_payments, show_resources
 from faregate.service.console.overview import Watched, show_overview
@@ -36,6 +35,7 @@ from faregate.service.database.sessions import (
 )
 from faregate.service.database.sql_store import SqlStore
 from faregate.service.environment_payments import PeerStatus
+from faregate.service.served_accounts import ServedAccounts
 from faregate.service.storage import Storage
 from faregate.system import system_clock
 
@@ -84,12 +84,12 @@ class Console:
     def __init__(
         self,
         storage: Storage,
-        backends: Backends,
+        accounts: ServedAccounts,
         *,
         is_simulated: bool,
         list_nodes: Callable[[], Sequence[PeerStatus]] = tuple,
     ) -> None:
-        self._storage, self._backends, self._list_nodes = storage, backends, list_nodes
+        self._storage, self._accounts, self._list_nodes = storage, accounts, list_nodes
         self._is_simulated = is_simulated
         self._revenue = Revenue(storage.database, storage.stamps)
 
@@ -142,7 +142,7 @@ class Console:
     def _log_in(self, request: WireRequest) -> Response:
         secret = _read_form(request.body or b"").get("key", "").strip()
         owner = find_key_owner(self._storage.database, secret)
-        if owner is None or self._backends.open_store(owner.account) is None:
+        if owner is None or self._accounts.open_store(owner.account) is None:
             return _build_login(401, "This key is not valid here.")
         if _READ not in owner.capabilities:
             return _build_login(403, f"This key lacks the capability {_READ}.")
@@ -155,7 +155,7 @@ class Console:
         owner = find_session_owner(self._storage.database, session, system_clock()) if session else None
         if owner is None:
             return None
-        store = self._backends.open_store(owner.account)
+        store = self._accounts.open_store(owner.account)
         if store is None:
             return None
         viewer = Viewer(store.seller_name, store.environment, self._is_simulated, owner.capabilities)
@@ -171,7 +171,7 @@ class Console:
             message = f"The key lacks {needed}."
             return _build_page(403, render_page(viewer, "page.html", path, "Not allowed", message=message))
         # What time has settled on the simulated ledger by now, as before every call of the API.
-        settle_due(store.now(), self._backends.build_dependencies(store))
+        settle_due(store.now(), self._accounts.build_dependencies(store))
         show = self._find_page(path)
         page = None if show is None else show(opened, query)
         if page is None:

@@ -30,7 +30,7 @@ def _ignore_owner(account: AccountRow, key_id: str) -> None:
     """Ignore whose a key is."""
 
 
-class Backends:
+class ServedAccounts:
     """The accounts of the service: `KeyAccounts` for requests, `Jobs` for the workers."""
 
     def __init__(

@@ -18,7 +18,7 @@ from faregate.rules.builtin_account import builtin_account
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.payments import Attempt, Reservation, SettlementPending
 from faregate.rules.records import Transaction
-from faregate.service import backends
+from faregate.service import served_accounts
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, LostConnection
@@ -68,7 +68,7 @@ def build_access_call(storage: Storage, account: SqlStore) -> WireRequest:
 
 def ask(runtime: Runtime, key: str) -> int:
     headers = (("Authorization", f"Bearer {key}"),)
-    return respond(WireRequest("GET", "/merchant/v1/payers", headers), runtime.backends).status
+    return respond(WireRequest("GET", "/merchant/v1/payers", headers), runtime.accounts).status
 
 
 def test_live_keys_are_refused_where_payments_are_simulated(storage: Storage) -> None:
@@ -106,7 +106,7 @@ def test_a_database_that_takes_no_writes_is_not_ready(storage: Storage, tmp_path
 
 def watch_calls(patch: pytest.MonkeyPatch, around: Around) -> None:
     """Have `around` make the calls of the rules, in every runtime that is made from now on."""
-    patch.setattr(backends, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))
+    patch.setattr(served_accounts, "Dependencies", lambda *parts: watch(Dependencies(*parts), around))
 
 
 def test_a_database_that_goes_away_after_the_key_was_found_is_503(
@@ -132,7 +132,7 @@ def test_a_proof_whose_payment_was_faster_finds_its_transaction(
     def verify_late(call: Call) -> Any:
         if call.name == "verify" and not answers:
             answers.append(Response(0))
-            answers[0] = respond(access, runtime.backends)
+            answers[0] = respond(access, runtime.accounts)
             payment, terms = call.positional
             SimulatedPayments(storage.database, account.account.id).send(
                 payment, terms, Attempt(system_clock())
@@ -141,9 +141,9 @@ def test_a_proof_whose_payment_was_faster_finds_its_transaction(
 
     watch_calls(monkeypatch, verify_late)
     runtime = Runtime(Settings(), storage, {})
-    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    account = next(store for store in runtime.accounts.open_stores() if store.environment == "test")
     access = build_access_call(storage, account)
-    late = respond(access, runtime.backends)
+    late = respond(access, runtime.accounts)
     [first] = answers
     assert (first.status, late.status) == (200, 200)
     assert late.body == first.body
@@ -165,8 +165,8 @@ def test_funds_that_another_payment_took_meanwhile_are_refused(
 
     watch_calls(monkeypatch, spend)
     runtime = Runtime(Settings(), storage, {})
-    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
-    late = respond(build_access_call(storage, account), runtime.backends)
+    account = next(store for store in runtime.accounts.open_stores() if store.environment == "test")
+    late = respond(build_access_call(storage, account), runtime.accounts)
     assert late.status == 402
     assert b"the payer has not enough USDC" in late.body
     runtime.end()
@@ -190,10 +190,10 @@ def test_a_payment_that_ended_meanwhile_is_counted_once(
 
     watch_calls(monkeypatch, end_first)
     runtime = Runtime(Settings(), storage, {})
-    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    account = next(store for store in runtime.accounts.open_stores() if store.environment == "test")
     access = build_access_call(storage, account)
     first = sales.submit(account, parse_payment(dict(access.headers)["PAYMENT-SIGNATURE"]).payer)
-    assert respond(access, runtime.backends).status == 200
+    assert respond(access, runtime.accounts).status == 200
     assert verified[0]["reservations"] == (Reservation(first.payment.nonce, first.payment.value),)
     assert [each["committed"] for each in verified] == [first.payment.value, 0]
     runtime.end()
@@ -210,9 +210,9 @@ def test_an_open_payment_is_not_verified_again(storage: Storage, monkeypatch: py
 
     watch_calls(monkeypatch, count)
     runtime = Runtime(Settings(), storage, {})
-    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    account = next(store for store in runtime.accounts.open_stores() if store.environment == "test")
     access = build_access_call(storage, account)
-    assert respond(access, runtime.backends).status == 200
+    assert respond(access, runtime.accounts).status == 200
     open_one = account.find_by_proof(dict(access.headers)["PAYMENT-SIGNATURE"])
     assert open_one is not None
     recorded = account.record_outcome(open_one, sales.succeeded(open_one))
@@ -220,7 +220,7 @@ def test_an_open_payment_is_not_verified_again(storage: Storage, monkeypatch: py
     attempt = account.begin_attempt(recorded)
     assert attempt is not None
     account.postpone(recorded, attempt, SettlementPending(), None)
-    assert (respond(access, runtime.backends).status, len(verified)) == (202, 1)
+    assert (respond(access, runtime.accounts).status, len(verified)) == (202, 1)
     runtime.end()
 
 
@@ -232,23 +232,23 @@ def test_between_the_report_and_the_settlement_callers_are_told_to_wait(
 
     def ask_meanwhile(call: Call) -> Any:
         if call.name == "find_settlement_rule":
-            answers.extend(respond(each, runtime.backends) for each in (complete, access, get))
+            answers.extend(respond(each, runtime.accounts) for each in (complete, access, get))
         return call.perform()
 
     watch_calls(monkeypatch, ask_meanwhile)
     runtime = Runtime(Settings(), storage, {})
-    account = next(store for store in runtime.backends.open_stores() if store.environment == "test")
+    account = next(store for store in runtime.accounts.open_stores() if store.environment == "test")
     access = build_access_call(storage, account)
-    allowed = json.loads(respond(access, runtime.backends).body)["transaction_id"]
+    allowed = json.loads(respond(access, runtime.accounts).body)["transaction_id"]
     path = f"/merchant/v1/transactions/{allowed}"
     body = sales.succeeded(account.find_transaction(allowed) or cast(Any, None)).model_dump_json().encode()
     complete = WireRequest("POST", f"{path}/complete", access.headers, body)
     get = WireRequest("GET", path, access.headers)
-    first = respond(complete, runtime.backends)
+    first = respond(complete, runtime.accounts)
     assert (first.status, json.loads(first.body)["status"]) == (200, "succeeded")
     assert [answer.status for answer in answers] == [202, 202, 200]
     assert [json.loads(answers[n].body)["status"] for n in (0, 2)] == ["settling"] * 2
-    assert respond(complete, runtime.backends) == first
+    assert respond(complete, runtime.accounts) == first
     runtime.end()
 
 
@@ -268,7 +268,7 @@ def test_workers_ask_once_while_nothing_is_due_however_many_sellers_there_are(
 
     event.listen(Engine, "before_cursor_execute", watch)
     request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", watch))
-    assert runtime.backends.take() is None
+    assert runtime.accounts.take() is None
     assert len(asked) == 1
     runtime.end()
 
