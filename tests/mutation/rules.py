@@ -357,7 +357,7 @@ MUTANTS = (
     Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
            "False", SHADOW_TESTS),
-    Mutant("price-that-no-route-solves", HANDLERS, "        if offer not in offers:\n", "        if False:\n", UNASKED),
+    Mutant("price-that-no-route-solves", HANDLERS, "        if offer not in offers:\n            yield _UNASKED", "        if False:\n            yield _UNASKED", UNASKED),
     Mutant("gate-that-is-not-awaited", STARLETTE, "            authorization = authorize(request, sold, partial(_ask_with_request, request), prices_inside)\n"
            "            return answer(request, authorization, args, kwargs)",
            "            async def ask() -> Any:\n"

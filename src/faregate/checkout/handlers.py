@@ -5,7 +5,7 @@ was given with `faregate_sold`: a route that runs the latter lacks the price of 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -44,51 +44,78 @@ def inspect_handler(
     lists what the handler calls: `walk_chain` for one that may hold other handlers, too. `dependencies` are
     those in the list of a route, which FastAPI reads when it makes the route.
     """
-    offers, unpriced, mistake = dict[Offer, None](), None, ""
+    offers, unpriced = dict[Offer, None](), None
     for part in follow(handler, through_self=True):
         if (offer := _get_offer(part, OFFER)) is not None:
             offers[offer] = None
         unpriced = unpriced or _get_offer(part, SOLD)
     calls = list(_find_dependencies(dependant, overrides))
+    asked_offers = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
+    offers.update(asked_offers)
     declared = [*_find_declared(handler, overrides), *_find_in_classes(handler, calls)]
     listed = [entry.dependency for entry in dependencies if entry.dependency]
-    route_calls = [call for call in listed if call not in overrides]
-    candidates = (*calls, *(call for call, _ in declared), *_find_parameters(handler))
-    if any(_read_static(candidate, MAKES_OFFERS) for candidate in candidates):
-        mistake = (
+    mistakes = [
+        *_check_paid_itself(handler, (*calls, *(call for call, _ in declared))),
+        *_check_place(handler, unpriced if not offers else None, has_asked=bool(asked_offers)),
+        *_check_unasked(handler, declared, [call for call in listed if call not in overrides], offers),
+        *_check_number(handler, calls),
+        *_check_lookups(handler, dependant, overrides),
+    ]
+    return Handler(tuple(offers), mistakes[-1] if mistakes else "")
+
+
+def _check_paid_itself(handler: Any, calls: Iterable[Any]) -> Iterator[str]:
+    if any(_read_static(call, MAKES_OFFERS) for call in (*calls, *_find_parameters(handler))):
+        yield (
             f"{name_handler(handler)} depends on paid itself and sells nothing. "
             "Write Depends(paid('text_summary')), with what is sold."
         )
-    asked_offers = dict.fromkeys(offer for call in calls for offer in _list_marked(call))
-    if asked_offers and has_login(handler):
-        mistake = (
+
+
+def _check_place(handler: Any, unpriced: Offer | None, *, has_asked: bool) -> Iterator[str]:
+    """Check that no login stands below a price, and that the route runs the function that has the price."""
+    if has_asked and has_login(handler):
+        yield (
             f"A login stands on {name_handler(handler)}, below its price: a payer who is not logged in would "
             "pay for a redirect. Ask for the login in a dependency before paid(...)."
         )
-    offers.update(asked_offers)
-    if unpriced is not None and not offers:
-        mistake = (
+    if unpriced is not None:
+        yield (
             f"{name_handler(handler)} is sold as {unpriced.sells!r}, but its route runs it without the "
             "price. Put @paid below the decorator of the route, next to the function."
         )
+
+
+def _check_unasked(
+    handler: Any,
+    declared: Iterable[tuple[Any, Any]],
+    route_calls: Iterable[Any],
+    offers: Container[Offer],
+) -> Iterator[str]:
+    """Check that the route asks for the prices that its function declares, and for those in its list."""
     declared_offers = ((offer, function) for call, function in declared for offer in _list_marked(call))
     for offer, function in declared_offers:
         if offer not in offers:
-            mistake = _UNASKED.format(name_handler(function), offer.sells)
-    added_offers = (offer for call in route_calls for offer in _list_marked(call) if offer not in offers)
-    for offer in added_offers:
-        mistake = _ADDED.format(name_handler(handler), offer.sells)
-    asked = _list_asked(handler, calls)
-    if len(asked) > 1:
-        mistake = _TWO_OFFERS.format(
-            name_handler(handler), " and ".join(repr(offer.sells) for offer in asked)
-        )
+            yield _UNASKED.format(name_handler(function), offer.sells)
+    for offer in (offer for call in route_calls for offer in _list_marked(call)):
+        if offer not in offers:
+            yield _ADDED.format(name_handler(handler), offer.sells)
+
+
+def _check_number(handler: Any, calls: Iterable[Any]) -> Iterator[str]:
+    asked_offers = _list_asked(handler, calls)
+    if len(asked_offers) > 1:
+        names = " and ".join(repr(offer.sells) for offer in asked_offers)
+        yield _TWO_OFFERS.format(name_handler(handler), names)
+
+
+def _check_lookups(handler: Any, dependant: Any, overrides: Any) -> Iterator[str]:
+    """Check that no dependency returns a price instead of asking for it."""
     for call in _find_unused(dependant, overrides):
         price = None if list(_list_marked(call)) else find_looked_up(call, _has_offer)
         if price is not None:
-            price_offer = _read_static(price, OFFER)
-            mistake = _LOOKED_UP.format(name_handler(call), name_handler(handler), price_offer.sells)
-    return Handler(tuple(offers), mistake)
+            offer = _read_static(price, OFFER)
+            yield _LOOKED_UP.format(name_handler(call), name_handler(handler), offer.sells)
 
 
 def _list_asked(handler: Any, calls: Iterable[Any]) -> list[Offer]:
