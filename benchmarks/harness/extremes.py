@@ -1,11 +1,13 @@
 """Large results, memory over very many payments, and imports: measured once, beside the rounds."""
 
+import os
 import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from harness.check import InvalidRun
 from harness.contestants import BARE, FAST, PAID, SQLITE, Contestant
@@ -58,11 +60,18 @@ class ImportCost:
 
 def measure_imports() -> Iterator[ImportCost]:
     """Import each module in new processes that have imported its framework already."""
-    for module, framework in IMPORTS.items():
-        code = f"import {framework}, time; began = time.process_time(); import {module}"
-        command = [sys.executable, "-c", f"{code}; print(time.process_time() - began)"]
-        run = (subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(_IMPORTS))
-        yield ImportCost(module, median(float(done.stdout) for done in run) * 1e3)
+    with TemporaryDirectory() as compiled:
+        environ = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
+        # Where it is set, each process would compile all modules anew.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        for module, framework in IMPORTS.items():
+            code = f"import {framework}, time; began = time.process_time(); import {module}"
+            command = [sys.executable, "-c", f"{code}; print(time.process_time() - began)"]
+            runs = [
+                subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+                for _ in range(_IMPORTS)
+            ]
+            yield ImportCost(module, median(float(run.stdout) for run in runs) * 1e3)
 
 
 def measure_large(service: Service) -> Iterator[LargeResult]:

@@ -69,3 +69,17 @@ def test_a_journal_that_is_cleared_is_as_new() -> None:
     assert (len(journal), journal.list_holds(10)) == (0, [])
     assert isinstance(journal.claim("proof", Claimant("GET /other")), Claimed)
     started(journal, "another")
+
+
+def test_rows_that_are_forgotten_for_new_ones_leave_nothing_behind() -> None:
+    clock = Clock()
+    policy = JournalPolicy(delivered_retention=1e9)
+    journal = MemoryJournal(policy=policy, max_rows=10, clock=clock)
+    for number in range(5_000):
+        lease = started(journal, f"proof {number}", f"txn {number}")
+        journal.record_outcome(lease, WorkSucceeded(Response(200)))
+        journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+        clock.now += policy.redelivery_window
+    sizes = {name: len(kept) for name, kept in vars(journal).items() if isinstance(kept, dict | list)}
+    assert len(journal) == 10
+    assert max(sizes.values()) < 2_000, sizes

@@ -42,6 +42,9 @@ from faregate.journals.row import Fingerprint, Holder, Row, RowLease, find_use, 
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
 
+_STALE_ENTRIES = 1000
+"""How many entries of the heap of expiries may be of no use, beside as many as there are rows."""
+
 
 class MemoryJournal:
     """Rows in a dict behind one lock; safe to share between threads and event loops.
@@ -109,8 +112,7 @@ class MemoryJournal:
             row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
             self._rows[key] = row
             self._note_authorization(row)
-            if row.expires_at is not None:
-                heapq.heappush(self._expiring, (row.expires_at, key))
+            self._push_expiry(row)
             return Claimed(RowLease(key, row.fence))
 
     def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
@@ -383,7 +385,20 @@ class MemoryJournal:
             self._unfetched[row.key] = row
             return
         self._unfetched.pop(row.key, None)
+        self._push_expiry(row)
+
+    def _push_expiry(self, row: Row) -> None:
+        if row.expires_at is None:
+            return
         heapq.heappush(self._expiring, (row.expires_at, row.key))
+        if len(self._expiring) > 2 * len(self._rows) + _STALE_ENTRIES:
+            # Rows that were forgotten before their time, or whose expiry has moved, have left entries here.
+            self._expiring = [
+                (row.expires_at, key)
+                for key, row in self._rows.items()
+                if row.expires_at is not None and key not in self._unfetched
+            ]
+            heapq.heapify(self._expiring)
 
     def _forget_expired(self, now: float) -> None:
         while self._expiring and self._expiring[0][0] <= now:
