@@ -1,14 +1,17 @@
 """The floor: middlewares that make the two calls and nothing else, for ASGI and WSGI. Not fit for use.
 
-No journal, so one payment may run the work twice and a crash loses the transaction; nothing of a reply
-is checked but its status; no retry, no limits, and whoever leaves early cancels the work.
+One payment may run the work twice; nothing of a reply is checked but its status; no retry, no limits, and
+whoever leaves early cancels the work. A crash loses the transaction, unless the harness names a journal:
+then what a journal writes is written too (`kept_sales.py`).
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 from goods import KEY, SERVICE
+from kept_sales import Write, open_kept_sales, open_sqlite
 from pyreqwest.client import Client, ClientBuilder, SyncClient, SyncClientBuilder
 
 Scope = MutableMapping[str, Any]
@@ -38,6 +41,8 @@ class AsgiTwoCalls:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._client: Client | None = None
+        self._write: Write | None = None
+        self._is_open = False
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] != "/report":
@@ -46,10 +51,12 @@ class AsgiTwoCalls:
         proof = next(
             (value.decode() for name, value in scope["headers"] if name == b"payment-signature"), None
         )
+        await self._keep(proof, False)
         status, instructions, body = await self._post("/access", ACCESS, proof, "payment-required")
         if status != 200:
             await answer(send, status, [(b"payment-required", instructions)], body)
             return
+        await self._keep(proof, True)
         held: list[Message] = []
 
         async def hold(message: Message) -> None:
@@ -61,8 +68,17 @@ class AsgiTwoCalls:
         result = b"".join(message.get("body", b"") for message in held)
         path = f"/transactions/{json.loads(body)['transaction_id']}/complete"
         completion = build_completion(held[0]["status"], len(result))
+        await self._keep(proof, True)
         _, receipt, _ = await self._post(path, completion, proof, "payment-response")
+        await self._keep(proof, False)
         await answer(send, held[0]["status"], [*held[0]["headers"], (b"payment-response", receipt)], result)
+
+    async def _keep(self, proof: str | None, is_synced: bool) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self._write = await open_kept_sales()
+        if self._write is not None and proof is not None:
+            await self._write(proof[-64:], is_synced)
 
     async def _post(
         self, path: str, body: object, proof: str | None, wanted: str
@@ -84,27 +100,37 @@ class WsgiTwoCalls:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._client: SyncClient = SyncClientBuilder().no_proxy().build()
+        journal = os.environ["BENCH_JOURNAL"]
+        self._write = open_sqlite(journal) if journal.startswith("sqlite:") else None
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/report":
             free: Iterable[bytes] = self.app(environ, start_response)
             return free
         proof = environ.get("HTTP_PAYMENT_SIGNATURE")
+        self._keep(proof, False)
         status, instructions, body = self._post("/access", ACCESS, proof, "payment-required")
         if status != 200:
             start_response(f"{status} Payment Required", [("PAYMENT-REQUIRED", instructions)])
             return [body]
+        self._keep(proof, True)
         held: list[tuple[str, Headers]] = []
         parts = self.app(environ, lambda line, headers, _=None: held.append((line, headers)))
         result = b"".join(parts)
         getattr(parts, "close", lambda: None)()
         line, headers = held[0]
         path = f"/transactions/{json.loads(body)['transaction_id']}/complete"
+        self._keep(proof, True)
         _, receipt, _ = self._post(
             path, build_completion(int(line[:3]), len(result)), proof, "payment-response"
         )
+        self._keep(proof, False)
         start_response(line, [*headers, ("PAYMENT-RESPONSE", receipt)])
         return [result]
+
+    def _keep(self, proof: str | None, is_synced: bool) -> None:
+        if self._write is not None and proof is not None:
+            self._write(proof[-64:], is_synced)
 
     def _post(self, path: str, body: object, proof: str | None, wanted: str) -> tuple[int, str, bytes]:
         """Return status, the header that is wanted, and body."""

@@ -81,6 +81,14 @@ FLASK_BARE = Contestant("Flask: bare app", "flask", "bare", "gthread")
 FLASK_HAND = Contestant("Flask: two calls by hand", "flask", "by_hand", "gthread")
 FLASK_FAST = Contestant("Flask: faregate", "flask", "faregate", "gthread")
 FLASK_SQLITE = Contestant("Flask: faregate, SQLite", "flask", "faregate", "gthread", journal="sqlite")
+HAND_SQLITE = Contestant("FastAPI: calls and writes by hand, SQLite", "fastapi", "by_hand", journal="sqlite")
+HAND_POSTGRES = Contestant(
+    "FastAPI: calls and writes by hand, PostgreSQL", "fastapi", "by_hand", journal="postgres"
+)
+HAND_REDIS = Contestant("FastAPI: calls and writes by hand, Redis", "fastapi", "by_hand", journal="redis")
+FLASK_HAND_SQLITE = Contestant(
+    "Flask: calls and writes by hand, SQLite", "flask", "by_hand", "gthread", journal="sqlite"
+)
 FLASK_X402 = Contestant("Flask: x402", "flask", "x402", "gthread")
 INSIDE = Contestant("FastAPI: faregate, all in SQLite", "fastapi", "inside", journal="sqlite")
 INSIDE_POSTGRES = Contestant("FastAPI: faregate, all in PostgreSQL", "fastapi", "inside", journal="postgres")
@@ -113,7 +121,9 @@ class Case:
         if isinstance(wanted, Contestant):
             return wanted
         place = (contestant.framework, contestant.server, wanted)
-        return next((one for one in self.contestants if (one.framework, one.server, one.app) == place), None)
+        candidates = [one for one in self.contestants if (one.framework, one.server, one.app) == place]
+        same = (candidate for candidate in candidates if candidate.journal == contestant.journal)
+        return next(same, candidates[0] if candidates else None)
 
 
 CASES = (
@@ -132,6 +142,25 @@ CASES = (
         (1, 16, 64),
         (FAST, SQLITE, POSTGRES, REDIS, X402),
         {"memory": FAST, "x402": X402},
+    ),
+    Case(
+        "floors",
+        "Paid requests of one payer, beside the least that a durable journal costs",
+        PAID,
+        (1,),
+        (
+            SQLITE,
+            HAND_SQLITE,
+            POSTGRES,
+            HAND_POSTGRES,
+            REDIS,
+            HAND_REDIS,
+            X402,
+            FLASK_SQLITE,
+            FLASK_HAND_SQLITE,
+            FLASK_X402,
+        ),
+        {"calls and writes": "by_hand", "x402": "x402"},
     ),
     Case(
         "frameworks",
