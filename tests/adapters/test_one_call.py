@@ -11,6 +11,7 @@ from werkzeug.test import Client
 
 import faregate.fastapi
 import faregate.starlette
+import faregate.wsgi
 from faregate.emulator import Wallet
 from faregate.flask import Faregate
 from tests import django_site
@@ -291,3 +292,51 @@ def test_a_middleware_of_django_sells_one_call_of_a_view(interface: str) -> None
             answer = site.buy(place)
             assert (answer.status_code, answer.json()["code"], runs) == (500, TWO_OFFERS, ["work"])
         assert read_statuses() == ["failed", "failed"]
+
+
+# A price behind a price: the payment of the prefix is in use, so it cannot be that of the handler
+
+
+def test_a_price_behind_a_paid_prefix_is_a_mistake_and_costs_nothing() -> None:
+    runs: list[str] = []
+    inner, outer, paywall = FastAPI(), FastAPI(openapi_url=None), make_paywall()
+    price = Depends(faregate.fastapi.paid("daily_report"))
+    inner.add_api_route("/report", lambda: runs.append("work"), dependencies=[price])
+    inner.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall)
+    outer.mount("/sold", inner)
+    outer.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=paywall, offers=PREFIX)
+    client = TestClient(outer, "http://seller.example", raise_server_exceptions=False)
+    answer = buy(client, "/sold/report")
+    assert (answer.status_code, "payment-response" in answer.headers, runs) == (500, False, [])
+
+
+def test_a_view_behind_a_paid_prefix_of_wsgi_is_a_mistake_and_costs_nothing() -> None:
+    runs: list[str] = []
+    app, paywall, extension = flask.Flask("seller"), make_paywall(), Faregate()
+
+    def work() -> str:
+        runs.append("work")
+        return "content"
+
+    app.add_url_rule("/sold/report", view_func=extension.paid("daily_report")(work))
+    extension.init_app(app, paywall)
+
+    def route(environ: Any, start_response: Any) -> Any:
+        return app(environ, start_response)
+
+    client = Client(faregate.wsgi.PaywallMiddleware(route, paywall, offers=PREFIX))
+    answer = buy(client, "/sold/report")
+    assert (answer.status_code, "payment-response" in answer.headers, runs) == (500, False, [])
+
+
+def test_a_price_behind_a_prefix_that_is_free_is_a_mistake_too() -> None:
+    """Its 402 would be an error of what the prefix sells, and leave without instructions."""
+    app, paywall, extension = flask.Flask("seller"), make_paywall(), Faregate()
+    app.add_url_rule("/sold/report", view_func=extension.paid("daily_report")(lambda: "content"))
+    extension.init_app(app, paywall)
+
+    def route(environ: Any, start_response: Any) -> Any:
+        return app(environ, start_response)
+
+    client = Client(faregate.wsgi.PaywallMiddleware(route, paywall, offers={"/sold": "free_notes"}))
+    assert client.get("/sold/report").status_code == 500

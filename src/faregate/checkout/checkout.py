@@ -320,6 +320,11 @@ class Checkout:
             self._cut(offer)
         if self._sold is not None:
             self._refuse_second(offer)
+        if self.outer is not None and self.outer.payment is not None:
+            self._raise_sold_twice(
+                f"{offer.sells!r} is sold behind another price that this request has passed: one payment "
+                "cannot pay both. Take one of the two away, such as that of the prefix outside."
+            )
         if not self.path_match.is_path:
             self._refuse_path()
         incoming = self.incoming
