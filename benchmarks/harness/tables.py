@@ -14,9 +14,9 @@ LINEAR_TARGET = 1.25
 IMPORT_TARGET = 120.0
 """Milliseconds of processor time beyond the framework."""
 FLAT_TARGET = 1.05
+"""Memory at the end of very many payments, times that when the journal was full."""
 MEMORY_ROWS = 100_000
-"""The rows that a memory journal keeps at most: from then on, memory is not to grow."""
-"""Memory at the end of very many payments, times that after the first quarter."""
+"""What a memory journal keeps at most."""
 
 
 class Figures:
