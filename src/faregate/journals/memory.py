@@ -9,6 +9,7 @@ import math
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -76,7 +77,8 @@ class MemoryJournal:
         self._purchases: dict[str, Row] = {}
         self._purchase_of: dict[bytes, str] = {}
         self._authorizations: dict[str, dict[bytes, Row]] = {}
-        self._delivered: dict[bytes, Row] = {}
+        self._delivered: OrderedDict[bytes, Row] = OrderedDict()
+        """Oldest first. A plain dict would look through what was taken from its front each time."""
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
         self._fences = itertools.count(1)
