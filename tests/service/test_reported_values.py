@@ -8,6 +8,8 @@ from flask import Flask
 from sqlalchemy import text
 
 from faregate import ConfigurationError, Offer, Paywall, Usage
+from faregate.emulator import Emulator
+from faregate.emulator.transports import EmbeddedTransport
 from faregate.emulator.wallet import Wallet
 from faregate.flask import Faregate, payment
 from faregate.offers import offer
@@ -39,8 +41,15 @@ def build_buyer(app: Flask) -> Buyer:
 
 
 @pytest.fixture(params=["service:", "emulator:"])
-def environ(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    return build_environ(tmp_path) if request.param == "service:" else {"FAREGATE_BASE_URL": "emulator:"}
+def environ(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    if request.param == "service:":
+        return build_environ(tmp_path)
+    # Not the emulator of this process: it would keep the declared price for the tests that follow.
+    own = EmbeddedTransport(Emulator(allow_live=False))
+    monkeypatch.setattr("faregate.emulator.transports.get_embedded_transport", lambda: own)
+    return {"FAREGATE_BASE_URL": "emulator:"}
 
 
 @pytest.mark.parametrize(
