@@ -5,14 +5,16 @@ differences between books and chain. Each of them must be one that such an event
 name it, and nothing else.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from examples.chain.facilitator import GAS_KEYS
 from sqlalchemy import select
 
+from faregate.core.claims import find_resumed
 from faregate.service.chain.abi import encode_topic, hash_event
 from faregate.service.database.authorization import find_uses
 from faregate.service.database.clock import Stamps
@@ -159,7 +161,7 @@ class Checker:
     def _compare_sales(self, rows: Sequence[Any]) -> None:
         by_id = {row.id: row for row in rows}
         for sale in self._sales:
-            row = by_id.get(sale.transaction_id)
+            row = _find_resumed(by_id, by_id.get(sale.transaction_id))
             told = (sale.status, sale.transaction_hash)
             if row is None:
                 if not self._may_be_undone(sale.authorized):
@@ -228,6 +230,13 @@ class Checker:
 
     def _tell(self, wrong: str, what: str) -> None:
         self.found.append((wrong, what))
+
+
+def _find_resumed(by_id: Mapping[str, Any], row: Any) -> Any:
+    """Return the row that served this one's payer, who was not charged for this one; else the row itself."""
+    outcome: dict[str, Any] = json.loads(row.outcome) if row is not None and row.outcome else {}
+    resumed = find_resumed(outcome.get("failure_code", ""))
+    return by_id.get(resumed, row)
 
 
 def list_differences(rows: Sequence[Any], used: Sequence[Used]) -> Iterator[tuple[str, str]]:
