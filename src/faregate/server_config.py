@@ -1,4 +1,4 @@
-"""Find how the server that runs this process is configured: its request time-out, and its workers.
+"""Find how the server that runs this process is configured: its request time-out, its workers and threads.
 
 A server that kills a worker during a payment answers the payer with its own error, although the payment may
 succeed. So a paid request must end before that. The number of workers tells whether they share a journal.
@@ -61,6 +61,11 @@ def find_forced_root() -> str:
     """Find the root path that Django puts in place of the server's (FORCE_SCRIPT_NAME); "" if none."""
     settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
     return (settings.FORCE_SCRIPT_NAME or "").rstrip("/") if getattr(settings, "configured", False) else ""
+
+
+def has_server_threads() -> bool:
+    """Return whether this server gets the messages of ASGI requests from threads beside the event loop."""
+    return "granian" in sys.modules
 
 
 def find_server_workers() -> int | None:

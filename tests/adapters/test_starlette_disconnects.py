@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -24,6 +26,7 @@ from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import (
     CONTENT,
     a_paywall,
+    ask,
     buy,
     calling,
     collect,
@@ -98,6 +101,26 @@ def test_a_payer_who_left_is_known_behind_middleware_that_asks_for_its_messages(
         # 409 as long as the first payment's request is being served.
         assert eventually(lambda: http.get("/", headers={"PAYMENT-SIGNATURE": proofs[1]}).text == CONTENT)
     assert emulator.balance(wallet.address) == taken
+
+
+def test_a_payer_who_left_is_known_behind_middleware_where_threads_fetch_the_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with Granian: a message takes longer than a few turns of the event loop."""
+    monkeypatch.setitem(sys.modules, "granian", ModuleType("granian"))
+
+    async def receive_through_middleware() -> Any:
+        await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
+
+    emulator, wallet = Emulator(), Wallet()
+    around = [Middleware(PaywallMiddleware, paywall=a_paywall(emulator))]
+    shop = Starlette(routes=[Route("/", report)], middleware=around)
+    lost, last = (wallet.pay(header(ask(shop, "/"), b"payment-required")) for _ in range(2))
+    asyncio.run(shop(http_scope("/", lost), receive_through_middleware, collect([])))
+    taken = emulator.balance(wallet.address)
+    assert ask(shop, "/", last)[1]["body"] == CONTENT.encode()
+    assert emulator.balance(wallet.address) == taken < emulator.balance(Wallet().address)
 
 
 def test_a_payer_who_left_before_a_busy_server_looked_at_the_request_pays_once() -> None:

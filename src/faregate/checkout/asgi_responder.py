@@ -55,6 +55,7 @@ from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.offers import OFFERS_MADE
 from faregate.paywall import Paywall
+from faregate.server_config import has_server_threads
 
 _RESPONDER = "faregate.checkout.asgi_responder"
 """The key of a request's responder in its scope."""
@@ -589,14 +590,16 @@ class PaywallResponder:
 def _find_pause(receive: Receive) -> float | None:
     """Find for how many seconds a message is waited for that may be there; None if it is given at once.
 
-    uvicorn and hypercorn give it at once under asyncio. Granian fetches messages from another thread. Others,
-    such as Starlette's `BaseHTTPMiddleware`, ask in a task of their own, which needs turns of the event loop,
-    and no time. So does trio: there, a call that may wait is cancelled before it looks for what is there.
+    uvicorn and hypercorn give it at once under asyncio. Granian fetches messages from another thread, also
+    for middleware that asks it. Such middleware, as Starlette's `BaseHTTPMiddleware`, asks in a task of its
+    own, which needs turns of the event loop, and no time. So does trio: there, a call that may wait is
+    cancelled before it looks for what is there.
     """
-    if isinstance(receive, BuiltinMethodType):
-        return 0.005
     module: str = getattr(receive, "__module__", None) or ""
-    return None if module.startswith(_AT_ONCE) else 0.0
+    if module.startswith(_AT_ONCE):
+        return None
+    is_from_thread = isinstance(receive, BuiltinMethodType) or has_server_threads()
+    return 0.005 if is_from_thread else 0.0
 
 
 def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
