@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import flask
 import pytest
@@ -13,6 +13,7 @@ from werkzeug.test import Client as WSGIClient
 from werkzeug.test import create_environ
 from werkzeug.wrappers import Response
 
+from faregate.checkout.copy_detection import RESULTS
 from faregate.errors import ConfigurationError
 from faregate.wsgi import PaywallMiddleware, require_payment
 from tests import django_site
@@ -397,6 +398,58 @@ def test_a_body_leaves_django_by_no_function_of_middleware() -> None:
                 found = content.found_in([loot])
                 figures.count(KIND, found)
                 assert not found, (path, query)
+
+
+class AnswerKeeper:
+    """Stands around the paywall, and answers a repeated `Idempotency-Key` in `process_view`."""
+
+    kept: ClassVar[dict[str, HttpResponse]] = {}
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        response = self.get_response(request)
+        if response.status_code == 200:
+            self.kept[request.headers["Idempotency-Key"]] = response
+        return response
+
+    def process_view(self, request: Any, *_view: Any) -> Any:
+        kept = self.kept.get(request.headers["Idempotency-Key"])
+        if kept is not None:
+            kept.status_code = int(request.GET.get("status", "200"))
+        return kept
+
+
+@pytest.mark.parametrize("status", [200, 409, 503])
+def test_what_another_worker_released_leaves_django_with_no_status(status: int) -> None:
+    content = Content()
+
+    @faregate.django.paid("daily_report")
+    def sold(_request: Any) -> HttpResponse:
+        return HttpResponse(content.mark("body"))
+
+    def relay(_request: Any) -> HttpResponse:
+        return HttpResponse("bought elsewhere", headers={"Faregate-Transaction": "txn_elsewhere"})
+
+    def free(_request: Any) -> HttpResponse:
+        return HttpResponse()
+
+    AnswerKeeper.kept.clear()
+    client = Client(raise_request_exception=False, headers={"Idempotency-Key": "1"})
+    urls = [django_path("sold", sold), django_path("free", free), django_path("relay", relay)]
+    with project(*urls, MIDDLEWARE=[f"{__name__}.AnswerKeeper", PAYWALL]):
+        proof = Wallet().pay(client.get("/sold").headers["payment-required"])
+        bought = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+        assert content.mark("body").encode() in bought.content
+        RESULTS.forget()
+        for path in ("/sold", "/free"):
+            answer: Any = client.get(f"{path}?status={status}")
+            found = content.found_in([answer.content, str(answer.headers).encode()])
+            figures.count(KIND, found)
+            assert not found
+            assert "PAYMENT-RESPONSE" not in answer.headers
+        assert client.get("/relay", headers={"Idempotency-Key": "2"}).content == b"bought elsewhere"
 
 
 # A paywall inside another one

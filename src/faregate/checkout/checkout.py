@@ -42,6 +42,7 @@ from faregate.core.release import (
     is_error,
     is_marked,
     may_be_result,
+    was_released,
 )
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -507,7 +508,9 @@ class Checkout:
             headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
-            if not mistake and is_marked(headers):
+            # A free handler may pass on what it has bought elsewhere.
+            is_kept = self.called_handler is False and was_released(headers)
+            if not mistake and (is_kept or is_marked(headers)):
                 mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:
                 answer = self.build_plain(status, headers, bypass)

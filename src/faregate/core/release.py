@@ -24,7 +24,8 @@ place: a cache, a decorator, middleware.
 A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
 asked for is a copy that something in between has kept, under whatever key: also a certain mistake. So is
 the body of a recent result in an answer for which the framework called no handler
-(`checkout.copy_detection`).
+(`checkout.copy_detection`), and any such answer with the header that a paywall adds to what it releases: a
+layer outside has kept it, which may answer with a status of its own.
 """
 
 import re
@@ -56,6 +57,7 @@ COPIED = (
     "Put the cache below the price, or have it skip responses with Cache-Control: no-store."
 )
 _MARK_NAME = MARK[0].lower()
+_TRANSACTION_NAME = responses.TRANSACTION.lower()
 
 
 @frozen
@@ -78,6 +80,11 @@ def is_error(status: int) -> bool:
 def is_marked(headers: Headers) -> bool:
     """Whether these are the headers of a result that no paywall has released."""
     return any(name.lower() == _MARK_NAME for name, _ in headers)
+
+
+def was_released(headers: Headers) -> bool:
+    """Whether these are the headers of an answer of a paywall about another payment."""
+    return bool(header_values(headers, _TRANSACTION_NAME))
 
 
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
