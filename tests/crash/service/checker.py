@@ -161,7 +161,7 @@ class Checker:
     def _compare_sales(self, rows: Sequence[Any]) -> None:
         by_id = {row.id: row for row in rows}
         for sale in self._sales:
-            row = _find_resumed(by_id, by_id.get(sale.transaction_id))
+            row = find_serving(by_id, by_id.get(sale.transaction_id))
             told = (sale.status, sale.transaction_hash)
             if row is None:
                 if not self._may_be_undone(sale.authorized):
@@ -232,7 +232,7 @@ class Checker:
         self.found.append((wrong, what))
 
 
-def _find_resumed(by_id: Mapping[str, Any], row: Any) -> Any:
+def find_serving(by_id: Mapping[str, Any], row: Any) -> Any:
     """Return the row that served this one's payer, who was not charged for this one; else the row itself."""
     outcome: dict[str, Any] = json.loads(row.outcome) if row is not None and row.outcome else {}
     resumed = find_resumed(outcome.get("failure_code", ""))

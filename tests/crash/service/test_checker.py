@@ -1,11 +1,12 @@
 """What the checker expects of the audit, and which losses a restore explains."""
 
+import json
 from dataclasses import dataclass
 
 import pytest
 
 from faregate.service.chain.abi import encode_topic
-from tests.crash.service.checker import Used, list_differences
+from tests.crash.service.checker import Used, find_serving, list_differences
 from tests.crash.service.copies import Restore
 
 PAYER = "0x" + "11" * 20
@@ -23,6 +24,7 @@ class Row:
     finished_at: int | None = None
     transaction_hash: str | None = None
     settled_again: str | None = None
+    outcome: str | None = None
 
 
 USED = Used(encode_topic(PAYER), "0x01", "0xa", True)
@@ -55,3 +57,14 @@ def test_a_restore_explains_the_loss_of_what_was_written_since_the_copy(
     asked: float, answered: float, *, is_undone: bool
 ) -> None:
     assert Restore(copied_at=3, restored_at=7).may_undo(asked, answered) is is_undone
+
+
+@pytest.mark.parametrize(
+    ("code", "serving"),
+    [("resumed:txn_2", "txn_2"), ("resumed:txn_3", "txn_1"), ("interrupted", "txn_1"), (None, "txn_1")],
+)
+def test_a_payment_that_resumed_another_is_served_by_that_one(code: str | None, serving: str) -> None:
+    outcome = None if code is None else json.dumps({"outcome": "failed", "failure_code": code})
+    row = Row(final_status="failed", outcome=outcome)
+    by_id = {"txn_1": row, "txn_2": Row("txn_2", final_status="succeeded")}
+    assert find_serving(by_id, row).id == serving
