@@ -18,6 +18,7 @@ import pytest
 
 import faregate
 from faregate import Paywall
+from faregate.core.claims import Lease
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import Response
@@ -95,8 +96,11 @@ def test_logging_that_raises_does_not_end_the_renewal_of_leases() -> None:
         def renew(self, owner: str) -> None:
             raise OSError("the store is gone")
 
+        def give_back(self, lease: Lease) -> None:
+            raise OSError("the store is gone")
+
     store = Store()
-    heartbeat = Heartbeat(store.renew, math.inf)
+    heartbeat = Heartbeat(store.renew, store.give_back, math.inf)
     heartbeat.add(b"row", 60.0)
     assert heartbeat.renew_all()
     assert heartbeat.renew_all()

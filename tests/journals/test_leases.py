@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimed, InProgress, Recoverable, Replayable, SettlementWrite
+from faregate.core.claims import Claimed, InProgress, Lease, Recoverable, Replayable, SettlementWrite
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
-from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, owed, started
+from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, started
 from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock, find_class
 from tests.support.products import spread
 
@@ -190,6 +190,99 @@ def test_only_the_first_of_two_processes_delivers(open_one: Open, clock: Clock) 
     assert [theirs.claim("proof", HERE) for _ in range(3)] == [Replayable(GOOD.result, "cGFpZA==", TXN)] * 3
 
 
+# A store that cannot be written
+
+
+def start(journal: PersistentJournal) -> Lease:
+    return fresh(journal.claim("proof", HERE))
+
+
+FAILED_WRITES: dict[
+    str, tuple[Callable[[PersistentJournal], Lease], Callable[[PersistentJournal, Lease], object]]
+] = {
+    "start of the work": (start, lambda journal, lease: journal.record_transaction(lease, TXN, ACR, 60.0)),
+    "claim": (start, lambda journal, lease: journal.abandon_claim(lease)),
+    "pending": (start, lambda journal, lease: journal.record_pending(lease, TXN, ACR)),
+    "resumption": (start, lambda journal, lease: journal.record_resumption(lease, TXN, ACR, OTHER_TXN)),
+    "outcome": (started, lambda journal, lease: journal.record_outcome(lease, GOOD)),
+    "retry": (decided, lambda journal, lease: journal.schedule_retry(lease)),
+    "settlement": (
+        decided,
+        lambda journal, lease: journal.record_settlement(lease, "cGFpZA==", RECEIPT, False),
+    ),
+    "end": (decided, lambda journal, lease: journal.record_final(lease, False)),
+}
+
+
+class NoRoom:
+    """A store that can be read, and not written, while it is full."""
+
+    def __init__(self, journal: PersistentJournal, patch: pytest.MonkeyPatch) -> None:
+        self.is_full = True
+        for name in ("replace", "delete"):
+            patch.setattr(journal._store, name, self._refuse(getattr(journal._store, name)))
+
+    def _refuse(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(*args: Any) -> Any:
+            if self.is_full:
+                raise JournalError("there is no room")
+            return write(*args)
+
+        return refuse
+
+
+@pytest.mark.parametrize("write", FAILED_WRITES)
+def test_the_lease_of_a_failed_write_is_given_back_when_there_is_room(
+    write: str, open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The payer got 409 until the lease was over, for up to three minutes."""
+    mine, theirs = open_one(), open_one()
+    prepare, fail = FAILED_WRITES[write]
+    lease = prepare(mine)
+    disk = NoRoom(mine, monkeypatch)
+    with pytest.raises(JournalError, match="no room"):
+        fail(mine, lease)
+    beat(mine)
+    assert theirs.claim("proof", HERE) == InProgress()
+    disk.is_full = False
+    beat(mine)
+    claim = theirs.claim("proof", HERE)
+    assert isinstance(claim, Claimed if prepare is start else Recoverable)
+    if isinstance(claim, Recoverable):
+        assert claim.entry.outcome == (GOOD if prepare is decided else None)
+
+
+def test_a_row_that_was_taken_over_is_not_given_back(
+    open_one: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = open_one(), open_one()
+    lease = started(mine)
+    disk = NoRoom(mine, monkeypatch)
+    with pytest.raises(JournalError, match="no room"):
+        mine.record_outcome(lease, GOOD)
+    clock.now += 2 * LEASE
+    taken = owed(theirs.claim("proof", HERE))
+    disk.is_full = False
+    beat(mine)
+    assert open_one().claim("proof", HERE) == InProgress()
+    assert theirs.record_outcome(taken.lease, GOOD)
+
+
+def test_a_failed_write_does_not_end_the_leases_of_other_work(
+    open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = open_one(), open_one()
+    started(mine, "other", OTHER_TXN)
+    lease = started(mine)
+    disk = NoRoom(mine, monkeypatch)
+    with pytest.raises(JournalError, match="no room"):
+        mine.record_outcome(lease, GOOD)
+    disk.is_full = False
+    beat(mine)
+    assert theirs.claim("other", HERE) == InProgress()
+    assert isinstance(theirs.claim("proof", HERE), Recoverable)
+
+
 # The thread
 
 
@@ -207,6 +300,9 @@ class Renewals:
             self._changed.notify_all()
         if self.make_fault is not None:
             raise self.make_fault()
+
+    def give_back(self, lease: Lease) -> None:
+        raise AssertionError("no write failed")
 
     def wait_for(self, number: int) -> None:
         with self._changed:
@@ -227,7 +323,7 @@ def assert_ends(thread: threading.Thread) -> None:
 def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 0.01)
     assert heartbeat._thread is None
     thread = started_thread(heartbeat)
     heartbeat.add(b"b", 60)
@@ -244,7 +340,7 @@ def test_a_thread_renews_while_there_is_something_to_renew(monkeypatch: pytest.M
 def test_a_lease_that_was_not_given_back_is_renewed_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 0.01)
     assert_ends(started_thread(heartbeat, 0.1))
     assert renewals.owners
     assert not heartbeat._leases
@@ -253,7 +349,7 @@ def test_a_lease_that_was_not_given_back_is_renewed_until_its_end(monkeypatch: p
 def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
     """The dict changed while it was looked through, the thread ended, and nothing was renewed again."""
     renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 60)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
 
     class End(float):
         """To look at it is a moment in which another thread gives a lease back."""
@@ -271,7 +367,8 @@ def test_leases_that_are_given_back_meanwhile_do_not_end_the_thread() -> None:
 
 
 def test_a_thread_that_could_not_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    heartbeat = Heartbeat(Renewals().renew, 60)
+    renewals = Renewals()
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
 
     def fail(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -292,7 +389,7 @@ def test_a_store_that_fails_does_not_end_the_thread(
     monkeypatch.setattr(heartbeats, "IDLE_SECONDS", 0.0)
     renewals = Renewals()
     renewals.make_fault = fault
-    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 0.01)
     thread = started_thread(heartbeat)
     renewals.wait_for(3)
     heartbeat.remove(b"a")
@@ -301,7 +398,7 @@ def test_a_store_that_fails_does_not_end_the_thread(
 
 def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
     renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 0.01)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 0.01)
     thread = started_thread(heartbeat)
     renewals.wait_for(1)
     del heartbeat
@@ -311,7 +408,7 @@ def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_forked_child_is_another_owner() -> None:
     renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, 60)
+    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
     heartbeat.add(b"a", 60)
     owner, (reading, writing) = heartbeat.owner, os.pipe()
     if (child := os.fork()) == 0:
@@ -330,9 +427,9 @@ def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     renewals = Renewals()
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"http": b":80"}))
     with pytest.raises(ConfigurationError, match="enable-threads = true"):
-        Heartbeat(renewals.renew, 1.0).add(b"a", 60)
+        Heartbeat(renewals.renew, renewals.give_back, 1.0).add(b"a", 60)
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt={"enable-threads": True}))
-    Heartbeat(renewals.renew, 60.0).add(b"a", 60)
+    Heartbeat(renewals.renew, renewals.give_back, 60.0).add(b"a", 60)
 
 
 # Another seller

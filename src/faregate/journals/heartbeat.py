@@ -6,6 +6,9 @@ that is done sooner needs no renewal: the row says when its owner wrote last. Fo
 writes. A thread, and not a task, because workers may block. It starts with the first lease, and ends some
 time after the last one.
 
+A worker whose write failed writes no more under that lease, but its process lives. So the thread gives such
+leases back, as soon as the store can be written.
+
 Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has
 one while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
 
@@ -23,6 +26,7 @@ import weakref
 from collections.abc import Callable
 from time import monotonic
 
+from faregate.core.claims import Lease
 from faregate.errors import FaregateError
 from faregate.journals.owner_locks import OwnerLock
 from faregate.journals.writer import check_threads
@@ -35,18 +39,21 @@ IDLE_SECONDS = 60.0
 class Heartbeat:
     """The leases that this process holds in one journal, and the thread that renews them.
 
-    `renew` takes the owner's id, and writes until when it is known to live. With `every` infinite there is no
-    thread, and no lock. `take_lock` takes a lock for a new owner, or returns None where none can be trusted.
+    `renew` takes the owner's id, and writes until when it is known to live. `give_back` takes a lease, and
+    ends it in its row; if that fails, it calls `give_back_later`. With `every` infinite there is no thread,
+    and no lock. `take_lock` takes a lock for a new owner, or returns None where none can be trusted.
     """
 
     def __init__(
         self,
         renew: Callable[[str], object],
+        give_back: Callable[[Lease], object],
         every: float,
         take_lock: Callable[[], OwnerLock | None] = lambda: None,
     ) -> None:
         # Weak: the journal owns its heartbeat, and must be collected when it is no longer used.
         self._renew = weakref.WeakMethod(renew)
+        self._give_back = weakref.WeakMethod(give_back)
         self._every = every
         self._take = take_lock
         self.owner_lock: OwnerLock | None = None
@@ -64,6 +71,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._taking = threading.Lock()
         self._leases: dict[bytes, float] = {}
+        self._unwritten: dict[bytes, Lease] = {}
         self._thread: threading.Thread | None = None
         self._idle_since: float | None = None
 
@@ -89,42 +97,62 @@ class Heartbeat:
         """Renew the lease of this row until it is removed, for so many seconds at most."""
         with self._lock:
             self._leases[key] = monotonic() + seconds
-            if self._thread is None and self._every < math.inf:
-                check_threads()
-                arguments = (weakref.ref(self), self._every)
-                thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)
-                thread.start()
-                self._thread = thread  # last: if the thread could not be started, the next lease tries again
+            self._start_thread()
 
     def remove(self, key: bytes) -> None:
         """Stop renewing the lease of a row that was given back, or is final."""
         self._leases.pop(key, None)
 
+    def give_back_later(self, lease: Lease) -> None:
+        """Give back the lease of a row that could not be written, when the store can be written again."""
+        with self._lock:
+            self._leases.pop(lease.key, None)
+            # Not the lease itself, which may carry a result of megabytes.
+            self._unwritten[lease.key] = Lease(lease.key, lease.fence)
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        """Start the thread, if there is none. Call with the lock held."""
+        if self._thread is None and self._every < math.inf:
+            check_threads()
+            arguments = (weakref.ref(self), self._every)
+            thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)
+            thread.start()
+            self._thread = thread  # last: if the thread could not be started, the next lease tries again
+
     def renew_all(self) -> bool:
-        """Write one renewal, if there are leases. Return False when the thread must end."""
+        """Write one renewal, if there are leases, and give back. Return False when the thread must end."""
         now = monotonic()
         with self._lock:
             # A copy, made in one step: `remove` takes no lock.
             for key, until in list(self._leases.items()):
                 if until <= now:
                     self._leases.pop(key, None)
-            if not self._leases:
+            if not (self._leases or self._unwritten):
                 return self._is_still_needed(now)
             self._idle_since = None
             self._update_owner()
-        renew = self._renew()
-        if renew is None:
+            has_leases = bool(self._leases)
+        renew, give_back = self._renew(), self._give_back()
+        if renew is None or give_back is None:
             return False
         try:
-            for owner in (self.owner, *self._former_owners):
+            for owner in (self.owner, *self._former_owners) if has_leases else ():
                 renew(owner)
+            while (lease := self._pop_unwritten()) is not None:
+                give_back(lease)
         except FaregateError as error:
             # Not fatal: a process that takes a row over has a new fencing token, and our later writes are
             # refused.
-            log("journal", logging.WARNING, "leases could not be renewed: %s", error)
+            log("journal", logging.WARNING, "leases could not be renewed or given back: %s", error)
         except Exception as error:
-            log("journal", logging.ERROR, "leases could not be renewed", error=error)
+            log("journal", logging.ERROR, "leases could not be renewed or given back", error=error)
         return True
+
+    def _pop_unwritten(self) -> Lease | None:
+        with self._lock:
+            key = next(iter(self._unwritten), None)
+            return None if key is None else self._unwritten.pop(key)
 
     def _update_owner(self) -> None:
         """Take the id of a lock that was taken elsewhere. Leases under the old id are renewed under that."""

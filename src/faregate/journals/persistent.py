@@ -61,7 +61,7 @@ class PersistentJournal:
         self._run = run
         locks = get_locks(store)
         options = () if locks is None else (locks.take,)
-        self._heartbeat = Heartbeat(self._renew, policy.renew_every, *options)
+        self._heartbeat = Heartbeat(self._renew, self._give_back, policy.renew_every, *options)
         self._quota = Quota(store, max_rows, max_bytes)
         self._rows = RowAccess(
             store, BlockingRows(store), self._keyring, seller, policy, clock, self._heartbeat
@@ -85,6 +85,9 @@ class PersistentJournal:
     def _renew(self, owner: str) -> None:
         now = self._clock()
         self._store.renew(owner, now + self._policy.owner_lease, now)
+
+    def _give_back(self, lease: Lease) -> None:
+        self._perform(self._procedures.give_back(lease))
 
     def _perform(self, procedure: Procedure[T]) -> T:
         return driver.run(procedure)

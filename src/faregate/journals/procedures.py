@@ -22,7 +22,7 @@ from faregate.core.claims import (
     SettlementWrite,
 )
 from faregate.core.models import Outcome
-from faregate.errors import JournalError, JournalFull
+from faregate.errors import JournalError, JournalFull, JournalUnreadable
 from faregate.journals.codec import NOT_READ
 from faregate.journals.keyring import LookupKey
 from faregate.journals.quota import Quota
@@ -330,6 +330,13 @@ class Procedures:
 
     def abandon_claim(self, lease: Lease) -> Procedure[bool]:
         self._heartbeat.remove(lease.key)
+        try:
+            return (yield from self._abandon(lease))
+        except JournalError as error:
+            self._give_back_later(lease, error)
+            raise
+
+    def _abandon(self, lease: Lease) -> Procedure[bool]:
         # Usually the row has not been written since. Delete it without reading it first.
         row, stamp = read_copy(lease)
         if (
@@ -356,13 +363,32 @@ class Procedures:
                 return unknown
         raise _conflict_error()
 
+    def give_back(self, lease: Lease) -> Procedure[None]:
+        """End the lease of a row that could not be written."""
+        now, policy = self._clock(), self._policy
+        yield from self._change(lease, lambda row: row.give_back(lease, now, policy))
+
     def _end(self, lease: Lease, change: Callable[[Row], bool]) -> Procedure[tuple[Row | None, bool]]:
-        """Apply a change that gives the lease back. If the write fails, the lease runs out."""
+        """Apply a change that gives the lease back."""
         self._heartbeat.remove(lease.key)
         return (yield from self._change(lease, change))
 
+    def _give_back_later(self, lease: Lease, error: JournalError) -> None:
+        if not isinstance(error, JournalUnreadable):
+            self._heartbeat.give_back_later(lease)
+
     def _change(
         self, lease: Lease, change: Callable[[Row], bool], *, durable: bool = False
+    ) -> Procedure[tuple[Row | None, bool]]:
+        """Apply a change. If it cannot be written, the lease is given back later."""
+        try:
+            return (yield from self._apply(lease, change, durable))
+        except JournalError as error:
+            self._give_back_later(lease, error)
+            raise
+
+    def _apply(
+        self, lease: Lease, change: Callable[[Row], bool], durable: bool
     ) -> Procedure[tuple[Row | None, bool]]:
         """Apply `change` by compare-and-swap. Return the row, if there is one, and whether it changed."""
         row, stamp = read_copy(lease)

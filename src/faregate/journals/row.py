@@ -429,6 +429,15 @@ class Row:
         self._end_lease_and_back_off(now, policy)
         return True
 
+    def give_back(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+        """End the lease of a worker whose write failed, whatever the row owes."""
+        if self.schedule_retry(lease, now, policy):
+            return True
+        if self.fence != lease.fence or self.state in FINAL:
+            return False
+        self._end_lease(now)
+        return True
+
     def mark_stuck(self, lease: Lease, reason: str, now: float) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
