@@ -27,7 +27,7 @@ from faregate.core.models import (
 from faregate.core.price_request import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
-from faregate.errors import ConfigurationError, FaregateError, ServiceError
+from faregate.errors import ConfigurationError, FaregateError, NoAnswer, ServiceError
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.policy import JournalContext, JournalPolicy
@@ -303,6 +303,10 @@ class Paywall:
     def _resolve_at_start(self, offer: Offer) -> None:
         try:
             self.backend.resolve_offer(offer)
+        except NoAnswer as error:
+            # Without a start of its own, as under WSGI, an application is asked this by its first request. An
+            # error would answer every page with 500 while the database restarts.
+            log("sale", logging.ERROR, "what is sold is answered with 503, and asked for again: %s", error)
         except ServiceError as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 from flask import Flask
 
 from faregate import Offer, Paywall
@@ -36,6 +37,7 @@ def open_paywall(environ: Mapping[str, str], *offers: Offer, **arguments: Any) -
     paywall = Paywall(environ=environ, **arguments)
     try:
         paywall.expect_offers(offers)
+        anyio.run(paywall.astart)
         yield paywall
     finally:
         paywall.close()
