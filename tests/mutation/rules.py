@@ -208,6 +208,7 @@ MUTANTS = (
     Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
     Mutant("errors-carry-results", RELEASE_PY, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
     Mutant("results-leave-as-errors", CHECKOUT, "            self.has_answered_result = True\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
+    Mutant("stale-results-leave-as-errors", CHECKOUT, "        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):\n", "        elif False:\n", ("tests/attacks/test_stale_errors.py",)),
     Mutant("any-status-is-an-error", RELEASE_PY, "return 400 <= status <= 599", "return status >= 300", RELEASE),
     Mutant("redirects-to-other-hosts", RELEASE_PY, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
     Mutant("slash-redirects-with-a-signature", RELEASE_PY, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),

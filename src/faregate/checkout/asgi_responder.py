@@ -172,7 +172,6 @@ class PaywallResponder:
 
     def _prepare_checkout(self) -> None:
         checkout = self.checkout
-        checkout.is_compared = self._has_probes or _RESPONDER in self._server_scope
         self._body: list[bytes] = []
         self._read_ahead_messages: deque[Message] = deque()
         self._is_body_read = self.has_payment and checkout.incoming.content_length == "0"

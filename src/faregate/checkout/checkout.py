@@ -130,7 +130,7 @@ class Checkout:
     find_operation: Callable[[], Operation | None] | None = None
     late: ConfigurationError | None = None
     is_compared = True
-    """Whether answers without a handler are compared with the bodies of results."""
+    """Whether the body of the result is remembered as a whole, so that copies of it are found."""
     recorded = b""
     """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
     has_payer_left: HasPayerLeft | None = None
@@ -610,6 +610,9 @@ class Checkout:
 
     # After the work
 
+    def _is_error_billed(self, status: int) -> bool:
+        return self._offer is not None and status in (self._offer.billable or ())
+
     def note_answer(self) -> None:
         """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
@@ -631,7 +634,7 @@ class Checkout:
         An error that is made of a result may carry it. Below a prefix something else may answer in place of a
         route that was not found.
         """
-        billed = self._offer is not None and status in (self._offer.billable or ())
+        billed = self._is_error_billed(status)
         if status < 400 or billed:
             self.has_answered_result = True
         if status >= 400 and not billed and (self.path_match.offer is None or self.is_prefix_called):
@@ -674,16 +677,20 @@ class Checkout:
     def _make_result(self) -> HandlerResult | Exception:
         duration = 0 if self._work is None else self._work.get_duration()
         buffer = self.buffer
-        is_result = buffer.status < 400 or not is_error(buffer.status)
-        if self.is_compared and is_result and (body := buffer.body) != self.recorded:
+        is_result, was_result = buffer.status < 400 or not is_error(buffer.status), self.has_answered_result
+        if is_result and self.is_compared and (body := buffer.body) != self.recorded:
             RESULTS.add(body)
+        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):
+            # As from a cache that answers failed work with what it kept: that was not paid for now.
+            was_result = True
+            log("sale", logging.WARNING, _STALE, buffer.status, self.transaction_id)
         # A framework may have caught these errors; what it answered instead is not sold.
         failure = self._sold_twice or buffer.too_large
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
         has_raised = self.answerer is not Answerer.HANDLER
-        return HandlerResult(buffer.build(), values, duration, has_raised, self.has_answered_result)
+        return HandlerResult(buffer.build(), values, duration, has_raised, was_result)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
@@ -721,6 +728,10 @@ class Checkout:
 _UPGRADE_NOT_SOLD = (
     "This resource is sold as an HTTP response. Ask for it without Upgrade, websocket headers or CONNECT. "
     "This request charged nothing."
+)
+_STALE = (
+    "an error %d of %s had the body of an earlier result, as from a cache that answers for failed work: only "
+    "its status leaves, and nothing is charged"
 )
 _CALLED_TWICE = (
     "One request called handlers below {!r} twice, and one payment is for one call. What stands between the "

@@ -6,6 +6,7 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 2. An error (4xx, 5xx) that is not billed is shown, without cookies. A 412 and a 416 answer conditions on the
    result and may contain it (Werkzeug keeps the body), so the paywall makes them anew. So it does if the
    handler answered with a result, and a decorator or middleware made an error of that: it may keep the body.
+   And so it does if the error has the body of an earlier result (`checkout.copy_detection`), as from a cache.
 3. Any other response, such as a 206, a 304 or a redirect that is not billed, is withheld. The payer is not
    charged and gets an error of ours; the log says how to sell it.
 4. Below a sold prefix a router may redirect to the path with or without its trailing slash. The paywall makes
