@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -146,3 +146,25 @@ def test_a_request_is_read_as_the_server_gave_it() -> None:
 
     run(handle)
     assert found == [Request("GET", "/report")]
+
+
+def test_the_look_for_the_payer_leaves_a_message_to_the_task_that_waits_for_it() -> None:
+    async def send(_message: Any) -> None:
+        raise AssertionError("nothing is sent")
+
+    async def look() -> None:
+        paywall = Paywall(environ={}, base_url="emulator:", journal="memory:")
+        headers = [(b"payment-signature", b"cHJvb2Y=")]
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "query_string": b""}
+        messages = asyncio.Queue[Any]()
+        responder = PaywallResponder(paywall, NO_RULES, lambda *_: None, scope, messages.get, send, None)
+        has_left = cast(Callable[[], Awaitable[bool]], responder.checkout.has_payer_left)
+        reader = asyncio.create_task(responder.receive())
+        await asyncio.sleep(0)
+        messages.put_nowait({"type": "http.request", "body": b"rest", "more_body": False})
+        assert not await has_left()
+        assert (await asyncio.wait_for(reader, 5))["body"] == b"rest"
+        messages.put_nowait({"type": "http.disconnect"})
+        assert await has_left()
+
+    asyncio.run(look())

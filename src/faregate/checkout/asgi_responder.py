@@ -280,19 +280,20 @@ class PaywallResponder:
 
     async def _look_for_payer(self) -> bool:
         """Find whether the payer has left, by the messages that the server has at this moment."""
-        lock = self._lock()
-        if lock.locked():  # a task of the handler's waits for a message, and notes it
-            return self._has_payer_left
-        async with lock:
-            pause = _find_pause(self._receive)
+        if self._receive_lock is not None and self._receive_lock.locked():
+            return self._has_payer_left  # a task of the handler's waits for a message, and notes it
+        pause = _find_pause(self._receive)
+        if pause is None:
+            # No other task runs meanwhile: nothing has to be locked.
             with suppress(Exception):
-                if pause is None:
-                    _run_until_it_waits(self._take_messages())
-                else:
-                    async with anyio.create_task_group() as group:
-                        group.start_soon(_cancel_soon, group.cancel_scope, pause)
-                        await self._take_messages()
-                        group.cancel_scope.cancel()
+                _run_until_it_waits(self._take_messages())
+            return self._has_payer_left
+        async with self._lock():
+            with suppress(Exception):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_cancel_soon, group.cancel_scope, pause)
+                    await self._take_messages()
+                    group.cancel_scope.cancel()
         return self._has_payer_left
 
     async def _take_messages(self) -> None:
