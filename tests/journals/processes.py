@@ -74,6 +74,7 @@ def claim_all():
         assert isinstance(claim, Claimed | InProgress)
         if isinstance(claim, Claimed):
             fresh.append(number)
+    barrier.wait()  # to disconnect gives back the lock of the process, and with it claims under way
     disconnect(journal)
 {START}
 threads = [threading.Thread(target=claim_all) for _ in range(4)]
