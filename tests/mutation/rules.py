@@ -462,6 +462,8 @@ MUTANTS = (
            'return PaymentRefused("payments cannot be verified at present")', ACCESS_TESTS),
     Mutant("instructions-can-be-rebuilt", "src/faregate/x402/headers.py", "return _encode_base64(before + challenge + after)", "return _encode_base64(text)", REBUILT),
     # The SQL store of the self-hosted service
+    Mutant("prepared-behind-a-pooler", DATABASE + "engine.py", "is_prepared=not is_behind_pooler", "is_prepared=True", ("tests/service/test_engine.py",)),
+    Mutant("statements-of-others-are-executed", DATABASE + "statements.py", "blake2b(sql, digest_size=16)", "blake2b(b\"%d\" % len(self._prepared), digest_size=16)", ("tests/service/test_engine.py",)),
     Mutant("sql-outcome-twice", DATABASE + "transactions.py", "where(OF_ID, T.outcome.is_(None))", "where(OF_ID)", SQL_STORE),
     Mutant("sql-payment-ends-twice", DATABASE + "transactions.py", "    .where(OF_ID, IS_OPEN)\n", "    .where(OF_ID)\n", SQL_STORE),
     Mutant("sql-reserved-is-spent", DATABASE + "authorization.py", "return sum(reservation.value for reservation in self.reservations)", "return 0",

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, insert, select, text
+from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, column, insert, select, text
 
 from faregate.errors import ConfigurationError
 from faregate.journals.sqlite import database as journal_database
 from faregate.journals.sqlite.database import SqliteDatabase
+from faregate.service.database import statements
 from faregate.service.database.engine import Database, DatabaseError, LostConnection
 from faregate.service.database.schema import accounts, attempts
 from faregate.service.database.statements import Statement
@@ -321,6 +322,54 @@ def test_a_connection_that_the_server_ended_is_replaced(url: str, database: Data
                 ask(_ECHO, given)
         assert ask(_ECHO, given) == [given]
     other.close()
+
+
+_PREPARED = Statement(
+    select(column("name", Text), column("statement", Text)).select_from(text("pg_prepared_statements"))
+)
+
+
+def list_prepared(database: Database) -> dict[str, str]:
+    """The statements that are prepared in the session that the database's own use, by their names."""
+    return {row["name"]: row["statement"] for row in database.query(_PREPARED, {})}
+
+
+def read_often(database: Database) -> None:
+    """More often than psycopg waits before it prepares a statement by itself."""
+    for number in range(10):
+        given = {"word": "w", "count": number, "value": number, "hash": b"h"}
+        assert database.query(_ECHO, given) == [given]
+        with database.read() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_no_statement_is_prepared_behind_a_pooler(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PgBouncer in transaction mode gives each statement another session, which others have used."""
+    for pid, is_pooled in (("pg_backend_pid()", False), ("1 + pg_backend_pid()", True)):
+        monkeypatch.setattr(statements, "_SESSION", f"SELECT {pid}")
+        database = Database(url, pool_size=1)  # one session at a time, for all that it does
+        read_often(database)
+        assert (list_prepared(database) == {}) is is_pooled
+        with database.read() as connection:
+            prepared = connection.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar_one()
+        assert (prepared == 0) is is_pooled
+        database.close()
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_a_prepared_statement_is_named_by_its_text(url: str) -> None:
+    """In a session that others use too, no other statement may be executed in its place."""
+    databases = [Database(url), Database(url)]
+    other = Statement(select(cast(bindparam("number"), BigInteger).label("number")))
+    databases[0].query(other, {"number": 1})
+    for database in databases:
+        read_often(database)
+    names = [list_prepared(database) for database in databases]
+    assert names[1].items() <= names[0].items()
+    assert len(set(names[0].values())) == len(names[0]) == len(names[1]) + 1
+    for database in databases:
+        database.close()
 
 
 def test_the_file_is_readable_by_its_user_only(tmp_path: Path) -> None:

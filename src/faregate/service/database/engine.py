@@ -26,6 +26,7 @@ from faregate.service.database.statements import (
     Statement,
     Values,
     execute_on_sqlite,
+    is_pooled,
 )
 from faregate.service.database.types import covers
 
@@ -435,7 +436,12 @@ def _create_postgres(address: URL, pool_size: int, timeout: float) -> Engine:
     @event.listens_for(engine, "connect")
     def limit_waits(connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.autocommit = True
-        entry.info[_STATEMENTS] = PostgresStatements(connection, engine.dialect.loaded_dbapi)
+        is_behind_pooler = is_pooled(connection)
+        if is_behind_pooler:
+            connection.prepare_threshold = None  # nor does psycopg prepare what it executes often
+        entry.info[_STATEMENTS] = PostgresStatements(
+            connection, engine.dialect.loaded_dbapi, is_prepared=not is_behind_pooler
+        )
         # A stamp is taken under a lock, so what follows must see what was committed while it was waited for.
         connection.execute(
             "SET default_transaction_isolation = 'read committed'; SET bytea_output = 'hex'; "

@@ -6,6 +6,7 @@ so it is left out where sales are many (docs/contributing/decisions/0014-stateme
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final
 
 from sqlalchemy import Dialect, Insert, Integer, LargeBinary, String
@@ -18,6 +19,7 @@ Row = dict[str, Any]
 _Reader = tuple[int, str, Callable[[bytes], Any]]
 _TEXT, _BINARY = 0, 1
 """The formats of values in PostgreSQL's protocol."""
+_SESSION = "SELECT pg_backend_pid()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +110,41 @@ def execute_on_sqlite(cursor: Any, compiled: Compiled, values: Values) -> list[R
     return named
 
 
+def is_pooled(connection: Any) -> bool:
+    """Whether a connection of psycopg is to a pooler, which has given us a process id of its own making."""
+    row = connection.execute(_SESSION).fetchone()
+    return bool(row != (connection.info.backend_pid,))
+
+
 class PostgresStatements:
     """One connection of psycopg: statements are prepared once, and executed by one call of libpq.
+
+    Behind a pooler nothing is prepared. One in transaction mode (PgBouncer) gives each statement another
+    session, which another process may have given a statement of the same name.
 
     A cursor of psycopg waits for the server in Python. It releases the interpreter about five times for each
     statement, and other threads take it each time. One call of libpq releases it once: a sale costs the
     service a quarter less of the processor.
     """
 
-    def __init__(self, connection: Any, driver: Any) -> None:
+    def __init__(self, connection: Any, driver: Any, *, is_prepared: bool) -> None:
         self._libpq: Final = connection.pgconn
         self._driver: Final = driver
-        self._prepared: Final = dict[str, tuple[bytes, list[_Reader]]]()
+        self._is_prepared: Final = is_prepared
+        self._prepared: Final = dict[str, tuple[bytes, bytes, list[_Reader]]]()
 
     def execute(self, compiled: Compiled, values: Values) -> list[Row]:
         """Execute a statement; return its rows. Raises the errors of the driver."""
-        name, readers = self._prepared.get(compiled.sql) or self._prepare(compiled)
+        name, sql, readers = self._prepared.get(compiled.sql) or self._prepare(compiled)
         ordered = compiled.order(values)
         # libpq takes a value in text format up to its first zero byte. So text goes in binary: the server
         # refuses a zero byte, and nothing is cut.
         formats = [_TEXT if isinstance(value, int) else _BINARY for value in ordered]
-        result = self._check(self._libpq.exec_prepared(name, [_encode(value) for value in ordered], formats))
+        encoded = [_encode(value) for value in ordered]
+        if self._is_prepared:
+            result = self._check(self._libpq.exec_prepared(name, encoded, formats))
+        else:
+            result = self._check(self._libpq.exec_params(sql, encoded, param_formats=formats))
         get = result.get_value
         return [
             {
@@ -138,11 +154,14 @@ class PostgresStatements:
             for row in range(result.ntuples)
         ]
 
-    def _prepare(self, compiled: Compiled) -> tuple[bytes, list[_Reader]]:
-        name = b"faregate_%d" % len(self._prepared)
-        self._check(self._libpq.prepare(name, compiled.sql.encode()))
+    def _prepare(self, compiled: Compiled) -> tuple[bytes, bytes, list[_Reader]]:
+        sql = compiled.sql.encode()
+        # By its text: in a session that is not ours alone, no other statement can have this name.
+        name = b"faregate_" + blake2b(sql, digest_size=16).hexdigest().encode()
+        if self._is_prepared:
+            self._check(self._libpq.prepare(name, sql))
         columns = enumerate(compiled.columns)
-        prepared = name, [(place, column, _choose_reader(kind)) for place, (column, kind) in columns]
+        prepared = name, sql, [(place, column, _choose_reader(kind)) for place, (column, kind) in columns]
         self._prepared[compiled.sql] = prepared
         return prepared
 
