@@ -3,6 +3,8 @@
 import base64
 import json
 import secrets
+import uuid
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -249,13 +251,17 @@ def signed_by_starlette(content: str, now: float) -> str:
         return itsdangerous.TimestampSigner("a secret").sign(content).decode()
 
 
-def signed_by_flask(content: str, now: float) -> str:
+def sign_with_flask(session: dict[str, Any]) -> str:
     app = flask.Flask(__name__)
     app.secret_key = "a secret"
     serializer = flask.sessions.SecureCookieSessionInterface().get_signing_serializer(app)
     assert serializer is not None
+    return str(serializer.dumps(session))
+
+
+def signed_by_flask(content: str, now: float) -> str:
     with patch("time.time", lambda: now):
-        return str(serializer.dumps({"user": content}))
+        return sign_with_flask({"user": content})
 
 
 def signed_by_django(content: str, now: float) -> str:
@@ -285,12 +291,83 @@ def test_a_renewed_credential_has_a_form_that_stays(sign: Callable[[str, float],
         credentials("alice", 1.79e9 + 1),
         credentials("bob", 1.79e9),
     )
-    assert [form[0] for form in first] == [EXACT, STABLE]
-    assert (first[0] == later[0], first[1] == later[1]) == (False, True)
+    is_user_named = header.startswith("cookie") and sign in (signed_by_flask, signed_by_django)
+    assert [form[0] for form in first] == [EXACT, STABLE, *([STABLE] if is_user_named else [])]
+    assert (first[0] == later[0], first[1:] == later[1:]) == (False, True)
     assert first[0] != other[0]
     # A token names its user. The content of a signed cookie may change with each page that the payer visits.
     is_signed_cookie = header.startswith("cookie") and sign is not web_token
     assert (first[1] == other[1]) == is_signed_cookie
+
+
+def sign_with_starlette(session: dict[str, Any]) -> str:
+    return signed_by_starlette(base64.b64encode(json.dumps(session).encode()).decode(), 1.79e9)
+
+
+def sign_with_django(session: dict[str, Any]) -> str:
+    return signing.dumps(session, key="a secret", compress=True)
+
+
+SIGN = (sign_with_starlette, sign_with_flask, sign_with_django)
+LONG = {"cart": ["something that is bought often"] * 20}
+
+
+def is_same_client(first: str, again: str) -> bool:
+    stable, credentials = (
+        set(find_credentials((("cookie", f"session={value}"),))) for value in (first, again)
+    )
+    return {form for form in stable if form[0] == STABLE} <= credentials
+
+
+@pytest.mark.parametrize("more", [{}, LONG], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("alice", "bob"),
+    [
+        ({"_user_id": "1"}, {"_user_id": "2"}),
+        ({"_auth_user_id": "1"}, {"_auth_user_id": "2"}),
+        ({"user": "alice"}, {"user": "bob"}),
+        ({"userId": 1}, {"userId": 2}),
+        ({"user": {"id": 1, "seen": 5}}, {"user": {"id": 2, "seen": 5}}),
+        ({"user": {"sub": "a", "exp": 5}}, {"user": {"sub": "b", "exp": 5}}),
+    ],
+)
+@pytest.mark.parametrize("sign", SIGN)
+def test_users_of_one_wallet_are_told_apart_by_their_sessions(
+    sign: Callable[[dict[str, Any]], str], alice: dict[str, Any], bob: dict[str, Any], more: dict[str, Any]
+) -> None:
+    assert not is_same_client(sign(alice | more), sign(bob | more))
+    assert not is_same_client(sign(alice | more), sign(more | {"other": 1})), "logged out"
+    assert is_same_client(sign(alice), sign(alice | more)), "another page has written"
+    assert is_same_client(sign(more | {"other": 1}), sign(alice)), "logged in"
+
+
+@pytest.mark.parametrize("sign", SIGN)
+def test_a_user_is_known_by_what_does_not_change(sign: Callable[[dict[str, Any]], str]) -> None:
+    first, again = ({"id": "1", "seen": moment, "roles": [moment]} for moment in (1, 2))
+    assert is_same_client(sign({"user": first, "user_seen": 1}), sign({"user": again, "user_seen": 2}))
+    assert is_same_client(sign({"user": ["not", "one"]}), sign({"user": {"seen": 1}}))
+
+
+def test_a_uuid_of_flask_names_a_user() -> None:
+    first, other = (sign_with_flask({"user_id": uuid.uuid4()}) for _ in range(2))
+    assert is_same_client(first, first)
+    assert not is_same_client(first, other)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "not base64!",
+        base64.urlsafe_b64encode(b"[1]").decode(),
+        base64.urlsafe_b64encode(b"[" * 3000).decode(),
+        base64.urlsafe_b64encode(b'{"user": ').decode(),
+        "." + base64.urlsafe_b64encode(b"not compressed").decode(),
+        "." + base64.urlsafe_b64encode(zlib.compress(b" " * 10_000_000)).decode(),
+    ],
+)
+def test_a_cookie_that_names_nobody_is_compared_by_its_name(content: str) -> None:
+    signed = signed_by_starlette(content, 1.79e9)
+    assert [form[0] for form in find_credentials((("cookie", f"session={signed}"),))] == [EXACT, STABLE]
 
 
 def test_a_token_whose_signature_guards_its_content_is_compared_whole() -> None:

@@ -312,6 +312,7 @@ MUTANTS = (
     Mutant("any-choice-is-the-first", CHOICE, "if isinstance(chosen, str) and offer.sells == chosen:", "if True:", CHOICES),
     # A result goes to the client that paid for it
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
+    Mutant("users-of-one-wallet-are-one", "src/faregate/core/request_headers.py", 'if kind == "cookie" and (user := _find_user(value)):', "if False:", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
     Mutant("a-living-owner-loses-its-row", ROW, "max(self.touched_at + policy.owner_lease, owner_until) > now", "self.touched_at + policy.owner_lease > now", LEASES),

@@ -9,9 +9,12 @@ result is handed out again only to a request with the credentials of the first o
 same client").
 """
 
+import json
 import re
+import zlib
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 from faregate.core.models import Headers, Request
 
@@ -98,6 +101,19 @@ _WEB_TOKEN = re.compile(r"(.*?[\s=])[\w-]+\.([\w-]{2,4096})\.[\w-]+")
 _CLAIM = re.compile(r'"(iss|sub)"\s*:\s*"([^"\\]{1,256})"')
 
 
+# What sessions call their user, without case and `_`: of Flask-Login, Django, Authlib, and by hand.
+_USER_NAMES = frozenset(
+    (
+        *("accountid", "authuserid", "customerid", "email", "identity", "memberid", "sub", "uid", "user"),
+        *("useremail", "userid", "username"),
+    )
+)
+_ID_NAMES = frozenset((*_USER_NAMES, "id", "u"))
+"""The names within such a value: also that of a UUID, which Flask writes as `{" u": "..."}`."""
+_MAX_SESSION_BYTES = 1 << 16
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
 _OF_COOKIES = re.compile("[=~?]?cookie ")
 
 
@@ -105,7 +121,7 @@ def find_credentials(headers: Headers) -> tuple[str, ...]:
     """The credentials of a request, each as text that compares equal only to the same credential.
 
     A signed cookie or a JSON Web Token is there in both forms, since a payer who comes back may have a
-    renewed one.
+    renewed one. A signed cookie that names its user is there in a third one: users may share a wallet.
     """
     credentials: set[str] = set()
     cookies: set[str] = set()
@@ -140,6 +156,9 @@ def _build_forms(kind: str, credential: str) -> Iterator[str]:
     if stable is not None:
         yield f"{EXACT}{kind} {credential}"
         yield f"{STABLE}{kind} {stable}"
+        # One more, and not another one: who logs in before coming back is still the same client.
+        if kind == "cookie" and (user := _find_user(value)):
+            yield f"{STABLE}{kind} {stable} {user}"
     elif kind == "authorization" or _SECRET.search(value):
         yield f"{kind} {credential}"
     else:
@@ -154,6 +173,39 @@ def _find_stable_part(kind: str, credential: str) -> str | None:
     token = _WEB_TOKEN.fullmatch(credential)
     claims = _read_claims(token[2]) if token else {}
     return f"{token[1]}{claims}" if token and "sub" in claims else None
+
+
+def _find_user(value: str) -> str:
+    """Find whom the content of a signed cookie names as its user; "" if nobody, or if it cannot be read.
+
+    Nobody has checked the signature: what is read here is only compared.
+    """
+    signed = _SIGNED_COOKIE.fullmatch(value)
+    content = "" if signed is None else signed[1].translate(_URL_SAFE)
+    try:
+        data = urlsafe_b64decode(f"{content.removeprefix('.')}==")
+        if content.startswith("."):
+            data = zlib.decompressobj().decompress(data, _MAX_SESSION_BYTES)
+        session: Any = json.loads(data)
+    except (ValueError, RecursionError, zlib.error):
+        return ""
+    user = _pick_scalars(session, _USER_NAMES)
+    if isinstance(session, dict):
+        for name, nested in cast("dict[str, Any]", session).items():
+            if _fold(name) in _USER_NAMES and (ids := _pick_scalars(nested, _ID_NAMES)):
+                user[name] = ids
+    return json.dumps(user, sort_keys=True) if user else ""
+
+
+def _pick_scalars(content: Any, names: frozenset[str]) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        return {}
+    pairs = cast("dict[str, Any]", content).items()
+    return {name: value for name, value in pairs if _fold(name) in names and isinstance(value, str | int)}
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "").strip()
 
 
 def _read_claims(encoded: str) -> dict[str, str]:
