@@ -36,7 +36,7 @@ class ResultTooLarge(HandlerError):
 
 
 class ResultCutShort(HandlerError):
-    """The response has a body that is shorter than its `Content-Length` says."""
+    """The response lost a part of its body: it is shorter than its `Content-Length`, or was started again."""
 
     code = "result_cut_short"
 

@@ -42,6 +42,7 @@ from tests.adapters.asgi import (
 )
 from tests.adapters.conftest import Seller
 from tests.adapters.sellers import answering, streaming, with_background
+from tests.audit.purchases import outcomes
 from tests.servers.http import serving_on_trio
 from tests.support.headers import decode_header
 from tests.support.waiting import eventually
@@ -134,6 +135,40 @@ def test_a_stream_that_breaks_off_fails(seller: Seller, chunks: tuple[bytes, ...
     assert response.status_code == 500
     assert "first" not in response.text
     assert list(seller.statuses().values()) == ["failed"]
+
+
+class StartsWithEachPart:
+    """As the `SlowAPIASGIMiddleware` of slowapi: sends the start when it sees a part of the body."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        first: Any = None
+
+        async def send_both(message: Any) -> None:
+            nonlocal first
+            if message["type"] == "http.response.start":
+                first = message
+                return
+            await send(first)
+            await send(message)
+
+        await self.app(scope, receive, send_both)
+
+
+def test_a_stream_that_is_started_again_with_each_part_is_not_charged() -> None:
+    @paid("daily_report")
+    async def stream(request: Request) -> Response:
+        return streaming(b"first", b"second")()
+
+    emulator = Emulator()
+    routes = [Route("/stream", stream), Route("/whole", report)]
+    with calling(shop_of(*routes, inside=[StartsWithEachPart], emulator=emulator)) as http:
+        refused = buy(http, "/stream")
+        assert (refused.status_code, refused.json()["code"]) == (500, "result_cut_short")
+        assert outcomes(emulator) == ["failed"]
+        assert buy(http, "/whole").text == CONTENT
 
 
 def test_a_sync_handler_runs_in_a_thread(seller: Seller) -> None:

@@ -109,6 +109,18 @@ def test_a_second_start_takes_the_place_of_the_first() -> None:
     assert "X-First" not in response.headers
 
 
+def test_a_result_that_is_started_again_after_a_part_of_it_is_not_charged() -> None:
+    def handler(_environ: Any, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", PLAIN)(b"first")
+        start_response("200 OK", PLAIN, (None, None, None))
+        return [b"second"]
+
+    seller = Seller(selling(handler))
+    response = seller.buy()
+    assert (response.status_code, response.get_json()["code"]) == (500, "result_cut_short")
+    assert seller.statuses == ["failed"]
+
+
 def test_an_application_that_answers_a_head_like_a_get_sends_no_body() -> None:
     def handler(environ: Any, start_response: Start) -> Iterable[bytes]:
         environ["REQUEST_METHOD"] = "GET"  # as some frameworks do, in place

@@ -6,7 +6,7 @@ import pytest
 
 from faregate.checkout.buffer import BufferedResponse, finalize
 from faregate.core.models import Response
-from faregate.errors import ResultTooLarge
+from faregate.errors import ResultCutShort, ResultTooLarge
 
 
 def begun(limit: int = 10) -> BufferedResponse:
@@ -21,7 +21,7 @@ def test_a_result_may_have_all_of_its_bytes() -> None:
     held.append(b"12345")
     held.append(b"67890")
     assert held.build() == Response(200, (), b"1234567890")
-    assert held.too_large is None
+    assert held.failure is None
 
 
 def test_a_result_of_one_byte_more_is_refused_and_not_kept() -> None:
@@ -29,16 +29,57 @@ def test_a_result_of_one_byte_more_is_refused_and_not_kept() -> None:
     held.append(b"1234567890")
     with pytest.raises(ResultTooLarge, match=r"more than 10 bytes.*max_result_bytes") as refused:
         held.append(b"1")
-    assert held.too_large is refused.value
+    assert held.failure is refused.value
     assert held.build().body == b""
 
 
-def test_a_second_start_takes_the_place_of_the_first_and_of_its_body() -> None:
+def test_an_error_takes_the_place_of_a_start_and_of_its_body() -> None:
     held = begun(10)
     held.append(b"1234567890")
     held.start(500, (("x-own", "1"),))
     held.append(b"sorry")
     assert held.build() == Response(500, (("x-own", "1"),), b"sorry")
+    assert held.failure is None
+
+
+@pytest.mark.parametrize(("first", "second"), [(200, 200), (200, 201), (500, 200), (404, 404)])
+def test_a_result_that_is_started_again_after_a_part_of_it_is_cut_short(first: int, second: int) -> None:
+    held = BufferedResponse()
+    held.limit = 10
+    held.start(first, ())
+    held.append(b"12345")
+    held.start(second, ())
+    assert isinstance(held.failure, ResultCutShort)
+    cut_short = held.failure
+    held.start(500, ())
+    assert held.failure is cut_short
+
+
+def test_another_response_takes_the_place_of_one_that_was_cut() -> None:
+    held = begun()
+    held.append(b"12345")
+    held.was_cut = True
+    held.start(200, ())
+    held.append(b"67890")
+    assert (held.failure, held.build().body) == (None, b"67890")
+    held.start(200, ())
+    assert isinstance(held.failure, ResultCutShort)
+
+
+def test_a_result_that_is_started_again_before_its_body_is_whole() -> None:
+    held = begun()
+    held.append(b"")
+    held.start(200, ())
+    held.append(b"12345")
+    assert held.failure is None
+
+
+def test_a_result_that_was_too_large_stays_too_large() -> None:
+    held = begun(1)
+    with pytest.raises(ResultTooLarge):
+        held.append(b"12")
+    held.start(200, ())
+    assert isinstance(held.failure, ResultTooLarge)
 
 
 def test_a_body_without_a_start_is_no_response() -> None:
@@ -49,7 +90,7 @@ def test_a_body_without_a_start_is_no_response() -> None:
     with pytest.raises(RuntimeError, match="before the start"):
         held.append(b"1")
     held.append(b"")
-    assert held.too_large is None
+    assert held.failure is None
     assert begun().has_started
 
 

@@ -8,11 +8,15 @@ from functools import lru_cache
 from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
-from faregate.core.release import MARK
-from faregate.errors import ResultTooLarge
+from faregate.core.release import MARK, is_error
+from faregate.errors import ResultCutShort, ResultTooLarge
 
 _MARK_NAME = MARK[0].lower()
 _NOT_STARTED = "the handler sent a body before the start of its response"
+_STARTED_AGAIN = (
+    "the response was started again when a part of its body had been sent. Put a middleware that does this "
+    "with each part of a stream outside the paywall"
+)
 # Servers refuse to send any other name or value of a header. The paywall checks them before the payment is
 # completed: otherwise the payer would pay for a result that the server then does not send.
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -20,11 +24,14 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class BufferedResponse:
-    """The response of a handler so far. `too_large` is the error of a body that outgrew its limit."""
+    """The response of a handler so far."""
 
     limit = 0
     """Bytes that the body may have."""
-    too_large: ResultTooLarge | None = None
+    failure: ResultTooLarge | ResultCutShort | None = None
+    """Why the response is not a result, whatever follows: its body outgrew the limit, or lost a part."""
+    was_cut = False
+    """Whether its handler raised: another response may take its place."""
     status = 0
     """The status of the response; 0 before it has started."""
     _headers: Headers = ()
@@ -44,13 +51,18 @@ class BufferedResponse:
     def start(self, status: int, headers: Headers) -> None:
         """Begin a response, in place of what was buffered before.
 
-        `too_large` stays: the answer of a framework in place of a result that was too large is not sold.
-        Raises `ValueError` for a start that no server would send.
+        An error may take the place of a part of a body, and any response that of one that was cut. Otherwise
+        a result that begins twice has lost a part. `failure` stays: the answer of a framework in place of a
+        result that was too large is not sold. Raises `ValueError` for a start that no server would send.
         """
         if status < 200:
             raise ValueError(f"{status} is not the status of a final response")
         self._headers = tuple([_check_header(pair) for pair in headers if pair[0].lower() != _MARK_NAME])
+        is_again = self._size > 0 and not self.was_cut and (status == self.status or not is_error(status))
+        if is_again and self.failure is None:
+            self.failure = ResultCutShort(_STARTED_AGAIN)
         self.status = status
+        self.was_cut = False
         self._drop_body()
         self._size = 0
 
@@ -64,11 +76,11 @@ class BufferedResponse:
         self._size += len(chunk)
         if self._size > self.limit:
             self._drop_body()
-            self.too_large = ResultTooLarge(
+            too_large = self.failure = ResultTooLarge(
                 f"the result has more than {self.limit} bytes. "
                 "To sell it, raise max_result_bytes: of this offer, or of the paywall"
             )
-            raise self.too_large
+            raise too_large
         if self._joined is not None:
             self._joined.write(chunk)
         elif self._first_chunk:

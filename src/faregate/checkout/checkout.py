@@ -620,6 +620,7 @@ class Checkout:
 
     def note_cut(self) -> None:
         """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
+        self.buffer.was_cut = True
         if self.answerer is Answerer.HANDLER:
             self.answerer = Answerer.NONE
 
@@ -685,7 +686,7 @@ class Checkout:
             was_result = True
             log("sale", logging.WARNING, _STALE, buffer.status, self.transaction_id)
         # A framework may have caught these errors; what it answered instead is not sold.
-        failure = self._sold_twice or buffer.too_large
+        failure = self._sold_twice or buffer.failure
         if failure is not None:
             return self._make_failure(failure)
         values = {} if self.payment is None else self.payment.values
@@ -695,7 +696,7 @@ class Checkout:
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
             error = WorkInterrupted(f"the handler raised {type(error).__name__}")
-        return self.buffer.too_large or error
+        return self.buffer.failure or error
 
     def _set_answer(self, answer: Response | RunHandler) -> Response:
         if isinstance(answer, RunHandler):
