@@ -27,6 +27,7 @@ from faregate.mcp.results import dump_result
 from faregate.paywall import Paywall
 from tests.adapters.asgi import a_paywall
 from tests.adapters.mcp_shop import Buyer, text_of
+from tests.adapters.test_exception_answers import list_statuses
 from tests.adapters.test_mcp import LEGACY, MODERN
 from tests.attacks.content import Content
 from tests.attacks.report import figures
@@ -248,6 +249,27 @@ async def test_a_kept_result_leaves_under_no_name(
             with suppress(MCPError, RuntimeError, ValueError):
                 await buyer.call("report", arguments, payment)
         await site.take(client)
+
+
+async def test_a_kept_result_does_not_leave_as_the_error_of_a_tool(paywall: Paywall) -> None:
+    """As from a cache that answers for work that failed."""
+    server: MCPServer[Any] = MCPServer("shop")
+    add_paywall(server, paywall)
+    answers = [(WELL, False), (WELL, True), ("the archive is away today", True), (WELL, False)]
+
+    async def report() -> CallToolResult:
+        text, is_error = answers.pop(0)
+        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
+
+    server.add_tool(paid("daily_report")(report), name="report")
+    async with Client(server) as client:
+        buyer = Buyer(client, Wallet())
+        assert text_of(await buyer.buy("report")) == WELL
+        stale = await buyer.buy("report")
+        assert (stale.is_error, WELL in stale.model_dump_json()) == (True, False)
+        assert text_of(await buyer.buy("report")) == "the archive is away today"
+        assert text_of(await buyer.buy("report")) == WELL
+    assert list_statuses(paywall) == ["succeeded", "failed", "failed", "succeeded"]
 
 
 # What is no copy

@@ -561,6 +561,7 @@ MUTANTS = (
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-speaks-before-it-is-paid", MCP + "calls.py", "self._outbox.is_holding = payment.transaction_id is not None", "pass", (*MCP_STREAMS, "-k", "paid_tool_says")),
     Mutant("mcp-tools-give-kept-results", MCP + "calls.py", "if is_copy(result, self._returned):", "if False:", MCP_COPIES),
+    Mutant("mcp-errors-give-kept-results", MCP + "calls.py", "if is_stale(result):", "if False:", MCP_COPIES),
     Mutant("mcp-resources-give-kept-results", MCP + "middleware.py", "if is_copy(answer, returned):", "if False:", MCP_COPIES),
     Mutant("mcp-interceptors-are-tools", MCP + "copy_detection.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-tools-outlive-their-calls", MCP + "calls.py", "        if not self._is_released:\n", "        if False:\n", (*MCP_MISTAKES, "-k", "outlives")),

@@ -21,8 +21,8 @@ from faregate.checkout.states import PASSING, State
 from faregate.core.models import Offer, Response
 from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
-from faregate.errors import ConfigurationError
-from faregate.mcp.copy_detection import COPIED, is_copy, record_results
+from faregate.errors import ConfigurationError, NotBillable
+from faregate.mcp.copy_detection import COPIED, STALE, is_copy, is_stale, record_results
 from faregate.mcp.requests import find_payment, read_call, write_bound
 from faregate.mcp.results import (
     HEADERS,
@@ -173,6 +173,8 @@ class ToolCall:
         if self._checkout.state is State.AUTHORIZED:
             try:
                 if self._checkout.is_work_paid:
+                    if is_stale(result):
+                        raise NotBillable(STALE)
                     record_results((result, *self._returned[-1:]))
                 if is_question(result):
                     raise ConfigurationError(QUESTION)

@@ -34,6 +34,8 @@ COPIED = (
     "kept. Put caches into the tools, below @paid, or the method and the name of the tool into their keys."
 )
 
+STALE = "it is an error with the content of an earlier result, as from a cache that answers for failed work"
+
 Handle = Callable[..., Awaitable[Any]]
 
 
@@ -97,6 +99,11 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
     for body in bodies:
         RESULTS.add_own(body)
     return False
+
+
+def is_stale(result: Result) -> bool:
+    """Whether the error of a paid tool has the content of an earlier result, whoever answered with it."""
+    return is_error(find_status(result)) and any(map(RESULTS.is_copy, _list_bodies(result)))
 
 
 def _is_own(returned: Sequence[Any]) -> bool:
