@@ -40,6 +40,14 @@ async def choose() -> Elicit[Choice]:
     return Elicit("Which size?", Choice)
 
 
+class Shade(BaseModel):
+    shade: str
+
+
+async def choose_shade(choice: Annotated[Choice, Resolve(choose)]) -> Elicit[Shade]:
+    return Elicit(f"Which shade of {choice.size}?", Shade)
+
+
 @dataclass
 class Shop:
     """`runs` has an entry for each time that a tool did its work."""
@@ -247,6 +255,14 @@ def add_tools(shop: Shop) -> None:
     async def asking(choice: Annotated[Choice, Resolve(choose)]) -> str:
         runs.append(f"asking {choice.size}")
         return choice.size
+
+    @server.tool()
+    @paid("daily_report")
+    async def asking_twice(
+        choice: Annotated[Choice, Resolve(choose)], shade: Annotated[Shade, Resolve(choose_shade)]
+    ) -> str:
+        runs.append(f"asking {choice.size} {shade.shade}")
+        return f"{choice.size} {shade.shade}"
 
     @server.tool()
     @paid("daily_report")

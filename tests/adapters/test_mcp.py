@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from faregate.mcp import paid
+from faregate.mcp.requests import write_bound
 from faregate.x402.payment_identifier import EXTENSION
 from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
 from tests.support.faulty_service import FaultyService, answers, lost_after, lost_before
@@ -377,6 +378,32 @@ async def test_questions_are_asked_before_the_price_and_bound_to_the_payment(sho
     assert (text_of(first), first) == ("small", again)
     assert said(other)["code"] == "proof_already_used"
     assert (shop.runs, shop.statuses) == (["asking small"], ["succeeded"])
+
+
+async def test_answers_to_earlier_questions_are_bound_to_the_payment(shop: Shop) -> None:
+    """The second round of questions moves the answer to the first into the state of the call."""
+    sizes = iter(["small", "small", "small", "large"])
+
+    async def answer(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+        is_first = params.message == "Which size?"
+        return ElicitResult(action="accept", content={"size": next(sizes)} if is_first else {"shade": "red"})
+
+    async with shop.connect(mode=MODERN, elicitation_callback=answer) as buyer:
+        payment = await buyer.ask("asking_twice")
+        first, again = [await buyer.call("asking_twice", {}, payment) for _ in range(2)]
+        other = await buyer.call("asking_twice", {}, payment)
+    assert (text_of(first), first) == ("small red", again)
+    assert said(other)["code"] == "proof_already_used"
+    assert (shop.runs, shop.statuses) == (["asking small red"], ["succeeded"])
+
+
+@pytest.mark.parametrize(
+    "state", [None, 1, "", "sealed", "[]", "{}", '{"outcomes": 1}', '{"outcomes": {"key": 1}}', "[" * 100_000]
+)
+def test_a_state_without_answers_binds_nothing(state: Any) -> None:
+    assert write_bound({"arguments": {"city": "Oslo"}, "requestState": state}) == write_bound(
+        {"arguments": {"city": "Oslo"}}
+    )
 
 
 async def test_the_payment_is_no_argument_of_the_tool(shop: Shop) -> None:

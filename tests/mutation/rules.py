@@ -402,6 +402,7 @@ MUTANTS = (
            "            return self._start_response(status, headers)", WSGI_TESTS),
     Mutant("wsgi-verdict-not-enforced", WSGI, "            if not checkout.allow_unpaid(code, lambda: tuple(headers)):",
            "            if checkout.state is not State.DECIDED and not checkout.allow_unpaid(code):", WSGI_TESTS),
+    Mutant("a-result-that-lost-a-part-is-sold", "src/faregate/checkout/buffer.py", "            self.failure = ResultCutShort(_STARTED_AGAIN)\n", "            pass\n", ("tests/checkout/test_buffer.py",)),
     Mutant("wsgi-missing-middleware-is-free", WSGI, "    checkout = find_checkout(environ)\n    if checkout is None:\n        raise ConfigurationError(\n            f\"A handler", "    checkout = find_checkout(environ)\n    if checkout is None:\n        return Payment(None)\n        raise ConfigurationError(\n            f\"A handler", WSGI_TESTS),
     Mutant("wsgi-refused-runs", WSGI, "if path_match.refused and path_match.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
     # Flask
@@ -558,6 +559,7 @@ MUTANTS = (
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
     Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: write_bound(self._params),\n", "", MCP_TESTS),
+    Mutant("mcp-binds-the-last-answers-only", MCP + "requests.py", 'if earlier := _find_earlier_answers(params.get("requestState")):', "if earlier := None:", MCP_TESTS),
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-speaks-before-it-is-paid", MCP + "calls.py", "self._outbox.is_holding = payment.transaction_id is not None", "pass", (*MCP_STREAMS, "-k", "paid_tool_says")),
     Mutant("mcp-tools-give-kept-results", MCP + "calls.py", "if is_copy(result, self._returned):", "if False:", MCP_COPIES),

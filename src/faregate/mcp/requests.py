@@ -83,12 +83,26 @@ def _without_nulls(value: Any) -> Any:
 def write_bound(params: Mapping[str, Any]) -> bytes:
     """Write down what a payment is bound to: the arguments, and what the client answered to questions.
 
-    `requestState` is not among it: a server seals it anew each time.
+    The answers to the last questions are in the call, those to earlier ones in its `requestState`.
     """
     bound: dict[str, Any] = {"arguments": params.get("arguments") or {}}
     if answers := params.get("inputResponses"):
         bound["inputResponses"] = answers
+    if earlier := _find_earlier_answers(params.get("requestState")):
+        bound["earlierResponses"] = earlier
     return _to_json(bound)
+
+
+def _find_earlier_answers(state: Any) -> dict[str, Any]:
+    """Find the answers that `Resolve(...)` of the SDK has written into a state, which the SDK has unsealed.
+
+    No more of the state is bound: its form, and one that is made by hand, may differ each time.
+    """
+    try:
+        outcomes: Any = json.loads(state)["outcomes"]
+        return {key: (outcome["action"], outcome["data"]) for key, outcome in outcomes.items()}
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return {}
 
 
 def _to_json(value: Any) -> bytes:
