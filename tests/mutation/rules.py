@@ -314,6 +314,8 @@ MUTANTS = (
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("users-of-one-wallet-are-one", "src/faregate/core/request_headers.py", 'if kind == "cookie" and (user := _find_user(value)):', "if False:", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
+    Mutant("gives-back-what-others-took", ROW, "        if self.fence != lease.fence or self.state in FINAL:\n            return False\n        self._end_lease(now)", "        if self.state in FINAL:\n            return False\n        self._end_lease(now)", LEASES),
+    Mutant("failed-writes-keep-leases", PROCEDURES, "        if not isinstance(error, JournalUnreadable):\n", "        if False:\n", LEASES),
     Mutant("delivered-by-two", ROW, "            self.fence = lease.fence\n", "", LEASES),
     Mutant("a-living-owner-loses-its-row", ROW, "max(self.touched_at + policy.owner_lease, owner_until) > now", "self.touched_at + policy.owner_lease > now", LEASES),
     Mutant("a-lost-key-ends-what-is-leased", OPEN_PAYMENTS, "owner_until(row, now))):\n            return False", "owner_until(row, now))) and False:\n            return False", LOST_KEYS),
