@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 CROWD = 1000
 SPACES = [(after, before, behind) for after in range(10) for before in range(10) for behind in range(2)]
 """Blanks after a comma, after a colon, and at the end: as many spellings of one payment."""
-PAYMENTS = 20
+PAYMENTS = 40
 PROCESSES = {"memory": 1, "sqlite": 3, "redis": 3, "postgres": 3}
 PATH = "/do?what=sleep-0.5"
 
