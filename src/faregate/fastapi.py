@@ -29,10 +29,10 @@ except ModuleNotFoundError as error:
 from starlette.routing import BaseRoute, Host, Mount, Route, WebSocketRoute
 
 from faregate import starlette
-from faregate.checkout.callables import count_as_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark_maker
 from faregate.checkout.openapi import INFO, MARK, payment_info
+from faregate.checkout.wrapped_callables import count_as_async
 from faregate.core import release, responses
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment

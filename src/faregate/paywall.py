@@ -24,7 +24,7 @@ from faregate.core.models import (
     Request,
     Response,
 )
-from faregate.core.price_request import ask_price
+from faregate.core.price_inquiry import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError, FaregateError, NoAnswer, ServiceError

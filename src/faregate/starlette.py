@@ -24,7 +24,6 @@ from faregate.checkout.argument_checks import check_choose
 from faregate.checkout.asgi_responder import ask_payment
 from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.checkout.async_checkout import AsyncAsk
-from faregate.checkout.callables import count_as_async, is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import (
     has_login,
@@ -36,6 +35,7 @@ from faregate.checkout.handlers import (
 )
 from faregate.checkout.lifespan import fail_start
 from faregate.checkout.openapi import with_payments
+from faregate.checkout.wrapped_callables import count_as_async, is_async
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
 from faregate.core.release import may_be_result

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, TypeAlias, cast
 
-from faregate.core import completion, flow, price_request, recovery
+from faregate.core import completion, flow, price_inquiry, recovery
 from faregate.core.claims import Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Backend, MaybeAwaitable, RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
@@ -283,8 +283,8 @@ recover = partial(recovery.recover, STEPS)
 complete_success = partial(completion.complete_success, STEPS)
 complete_failure = partial(completion.complete_failure, STEPS)
 report_failure = partial(completion.report_failure, STEPS)
-schedule_retry = partial(completion.schedule_retry, STEPS)
+hold = partial(completion.hold, STEPS)
 mark_stuck = partial(completion.mark_stuck, STEPS)
 close_unpaid = partial(completion.close_unpaid, STEPS)
 close_paid = partial(completion.close_paid, STEPS)
-ask_price = partial(price_request.ask_price, STEPS)
+ask_price = partial(price_inquiry.ask_price, STEPS)

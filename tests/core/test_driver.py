@@ -14,7 +14,7 @@ import pytest
 
 import faregate.core.completion
 import faregate.core.flow
-import faregate.core.price_request
+import faregate.core.price_inquiry
 import faregate.core.recovery
 import faregate.core.sales
 from faregate.core.driver import adrive, drive
@@ -220,7 +220,7 @@ def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
 MODULES = [
     faregate.core.completion,
     faregate.core.flow,
-    faregate.core.price_request,
+    faregate.core.price_inquiry,
     faregate.core.recovery,
     faregate.core.sales,
 ]

@@ -95,8 +95,8 @@ from tests.core.steps import (
     close_paid,
     close_unpaid,
     complete_success,
+    hold,
     mark_stuck,
-    schedule_retry,
     serve,
     sweep,
 )
@@ -233,8 +233,8 @@ def test_a_retry_that_cannot_be_written_is_held_and_one_too_old_is_stuck(answer:
     script = (rescheduled(answer), *((WARNED,) if answer is not True else ()))
     state, reason = Unconfirmed("not proven"), "still open: not proven"
     expected = StuckPayment(state, reason) if answer is False else state
-    assert play(schedule_retry(payment, state), *script) == expected
-    events = full_events_of(schedule_retry(payment, state), *script)
+    assert play(hold(payment, state), *script) == expected
+    events = full_events_of(hold(payment, state), *script)
     stuck_event = Stuck(TXN, reason, AMOUNT)
     assert events == [stuck_event if answer is False else Held(TXN, "not proven", AMOUNT)]
 

@@ -131,10 +131,10 @@ def _forgets_what_it_was_given_up_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def _named_until_delivered(patch: pytest.MonkeyPatch) -> None:
-    def end_purchase(row: Row, failed: bool = False) -> None:
+    def free_purchase(row: Row, failed: bool = False) -> None:
         row.purchase = ""
 
-    patch.setattr(Row, "_end_purchase", end_purchase)
+    patch.setattr(Row, "_free_purchase_unless_named", free_purchase)
 
 
 RESUMPTIONS = (

@@ -144,8 +144,8 @@ DIRECT = "src/faregate/service/chain/direct/"
 SQL = "src/faregate/service/database/"
 ATTEMPTS = ("tests/service/test_attempts.py",)
 DIRECT_TESTS = ("tests/service/chain/test_direct.py", "tests/service/chain/test_direct_upkeep.py")
-FINALITY = "src/faregate/service/finality_watch.py"
-FINALITY_TESTS = ("tests/service/test_finality.py",)
+REORGS = "src/faregate/service/reorg_watch.py"
+REORG_TESTS = ("tests/service/test_reorg_watch.py",)
 PUBLISHED_IDS = ("tests/service/test_published_ids.py",)
 RECONCILIATION = "src/faregate/service/reconciliation.py"
 RECONCILIATION_TESTS = ("tests/service/test_reconciliation.py",)
@@ -165,9 +165,9 @@ MCP_COPIES = ("tests/attacks/test_mcp_copies.py",)
 
 MUTANTS = (
     # A result leaves only on proof
-    Mutant("release-while-settling", SETTLEMENT, "return (yield from schedule_retry(backend, payment, StillSettling(reply)))",
+    Mutant("release-while-settling", SETTLEMENT, "return (yield from hold(backend, payment, StillSettling(reply)))",
            'return PaymentProven(outcome.result, "")'),
-    Mutant("release-unproven", SETTLEMENT, 'return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))',
+    Mutant("release-unproven", SETTLEMENT, 'return (yield from hold(backend, payment, Unconfirmed("not proven")))',
            'return PaymentProven(outcome.result, "")'),
     Mutant("release-on-get", RECOVERY, "        case TransactionState.PENDING if not (yield",
            "        case TransactionSettled():\n"
@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
     Mutant("failed-into-a-settlement", RECOVERY, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
-           '            return (yield from schedule_retry(backend, payment, Unconfirmed("settling")))\n',
+           '            return (yield from hold(backend, payment, Unconfirmed("settling")))\n',
            ""),
     Mutant("completed-by-others-and-stuck", RECOVERY, "            yield backend.log_warning(\n"
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
-    Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._end_purchase()\n        self.expires_at", PURCHASES),
+    Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._free_purchase_unless_named()\n        self.expires_at", PURCHASES),
     Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("payers-that-are-no-addresses-are-compared", INTERPRET, " and _ADDRESS.fullmatch(payer)", "", ("tests/core/test_results.py",)),
     Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, "            forget_purchase(lease)\n", "            pass\n", PURCHASES),
@@ -488,7 +488,7 @@ MUTANTS = (
     Mutant("error-frees-an-open-payment", PAY + "purchase.py", "is_uncharged = not self._is_open and is_refused_by_handler(", "is_uncharged = is_refused_by_handler(", PAY_TESTS),
     Mutant("resent-payment-called-refused", PAY + "purchase.py", "            yield from self._record(replace(saved, is_open=True))\n", "", PAY_TESTS),
     Mutant("valid-payment-replaced", PAY + "payment_file.py", "return now.timestamp() > self.valid_until + _CLOCK_TOLERANCE", "return True", PAY_TESTS),
-    Mutant("open-payment-dropped", PAY + "transports.py", "        if not result.is_settled:\n            return result\n", "", PAY_TESTS),
+    Mutant("open-payment-dropped", PAY + "transports.py", "        if not result.is_decided:\n            return result\n", "", PAY_TESTS),
     Mutant("equal-purchases-mixed", PAY + "transports.py", "        yield from self._take_lock(backend)\n", "", PAY_TESTS),
     # Facilitators: what they say decides nothing about a payment that may have been sent
     Mutant("a-facilitator-is-believed", FACILITATED, "return self._chain.look(payment, terms, attempt)",
@@ -553,8 +553,8 @@ MUTANTS = (
     Mutant("an-environment-without-a-chain", "src/faregate/service/served_accounts.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_served_accounts.py",)),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
-    Mutant("a-loose-payment-is-sent-without-proof", FINALITY, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", FINALITY_TESTS),
-    Mutant("two-workers-send-a-loose-payment", SQL + "finality_records.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", FINALITY_TESTS),
+    Mutant("a-loose-payment-is-sent-without-proof", REORGS, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", REORG_TESTS),
+    Mutant("two-workers-send-a-loose-payment", SQL + "reorg_records.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", REORG_TESTS),
     Mutant("another-price-under-a-published-id", SERVICE_RULES + "catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),
     Mutant("books-forget-that-something-was-sent", SQL + "attempts.py", "sent_before=bool(earlier)", "sent_before=any(row.transaction_hash for row in earlier)", ATTEMPTS),
     Mutant("an-address-changes-unasked", SQL + "apply.py", "else account.pay_to != config.seller.pay_to", "else False", ("tests/service/test_commands.py",)),

@@ -16,10 +16,10 @@ from faregate.service.console.layout import Viewer
 from faregate.service.console.overview import Watched, show_overview
 from faregate.service.console.payment import show_payment
 from faregate.service.database.engine import Database
-from faregate.service.database.finality_records import record_loose
 from faregate.service.database.keys import hash_key
 from faregate.service.database.payment_rows import find_payment_by_id, record_reconciliation
 from faregate.service.database.refunds import record_refund, remove_refund
+from faregate.service.database.reorg_records import record_loose
 from faregate.service.database.reports import Revenue
 from faregate.service.database.schema import console_sessions
 from faregate.service.database.sessions import SESSION_SECONDS

@@ -11,14 +11,14 @@ from faregate.rules.payments import PaymentsUnavailable
 from faregate.service import reconciliation
 from faregate.service.chain.agreement import STALE_SECONDS
 from faregate.service.chain.chain_reader import ChainReader
-from faregate.service.database import finality_records
+from faregate.service.database import reorg_records
 from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of
 from tests.crash.service.fork import matches
 from tests.service.planted import Day, open_reader
 from tests.service.sales import open_store
-from tests.service.test_finality import Clock, Facilitator, Watched
 from tests.service.test_refunds import pay_back, record
+from tests.service.test_reorg_watch import Clock, Facilitator, Watched
 from tests.support.chain import ChainPayer, LocalChain, payer
 from tests.support.rpc_proxy import RpcProxy, serve_rpc_proxy
 
@@ -89,11 +89,11 @@ def test_a_node_that_denies_a_transfer_makes_nothing_loose(
     watched.wait()
     watched.turn()
     assert (watched.get_state(sold), len(watched.payments.sent)) == (None, 1)
-    assert finality_records.read_finality(day.database).unchecked_since is not None
+    assert reorg_records.summarize_reorgs(day.database).unchecked_since is not None
     assert count_disagreements(reader) == [True, True]
     node.change.clear()
     watched.turn()
-    assert finality_records.read_finality(day.database).unchecked_since is None
+    assert reorg_records.summarize_reorgs(day.database).unchecked_since is None
 
 
 def test_a_node_that_still_shows_a_lost_transfer_does_not_make_it_safe(
@@ -107,7 +107,7 @@ def test_a_node_that_still_shows_a_lost_transfer_does_not_make_it_safe(
     watched.wait()
     day.chain.mine(3)
     watched.watch.check()
-    assert finality_records.read_finality(day.database).unchecked_since is not None or watched.get_state(sold)
+    assert reorg_records.summarize_reorgs(day.database).unchecked_since is not None or watched.get_state(sold)
     node.change.clear()
     watched.turn()
     assert watched.get_state(sold) == "open"

@@ -111,7 +111,7 @@ def shop(
     payer: ChainPayer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Generator[UsageShop]:
-    monkeypatch.setattr(runtime, "_FINALITY_SECONDS", 0.5)
+    monkeypatch.setattr(runtime, "_REORG_SECONDS", 0.5)
     if request.param == "direct":
         (key := tmp_path / "gas.key").write_text(GAS_KEYS[1])
         key.chmod(0o600)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-from faregate.checkout.callables import is_async
+from faregate.checkout.wrapped_callables import is_async
 from faregate.core.models import Offer, OfferChoice
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall

@@ -95,7 +95,7 @@ class PaywallResponder:
     _state = State.NEW
     """Before a checkout is opened: NEW, FREE or CLOSED."""
     _is_body_read = False
-    _is_compared = False
+    _is_body_bound = False
     _receive_lock: anyio.Lock | None = None
     _has_payer_left = False
     _has_server_left = False
@@ -177,7 +177,7 @@ class PaywallResponder:
         self._is_body_read = self.has_payment and checkout.incoming.content_length == "0"
         if self._is_body_read:
             checkout.bind_body(b"")
-        self._is_compared = checkout.body_length is not None
+        self._is_body_bound = checkout.body_length is not None
         checkout.has_payer_left = self._look_for_payer
 
     # The handler's side
@@ -205,7 +205,7 @@ class PaywallResponder:
         if outer is not None:
             self.checkout.outer = outer.checkout
             outer.checkout.mark_sold_inside()
-        if self._is_compared and self.checkout.state in PASSING:
+        if self._is_body_bound and self.checkout.state in PASSING:
             await self._read_ahead()
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
@@ -272,7 +272,7 @@ class PaywallResponder:
         message = await self._receive()
         if message["type"] == "http.request":
             self._is_body_read = not message.get("more_body", False)
-            if self._is_compared:
+            if self._is_body_bound:
                 self._body.append(bytes(message.get("body", b"")))
         else:
             self._has_payer_left = True

@@ -6,7 +6,7 @@ from inspect import getattr_static
 from types import CodeType, FunctionType, MethodType
 from typing import Any, cast
 
-from faregate.checkout.callables import get_closure
+from faregate.checkout.wrapped_callables import get_closure
 
 _MAX_VALUES = 500
 _EFFECTS = (

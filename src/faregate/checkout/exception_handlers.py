@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, cast
 
-from faregate.checkout.callables import is_async
+from faregate.checkout.wrapped_callables import is_async
 from faregate.logs import log
 
 _HANDLERS = "starlette.exception_handlers"

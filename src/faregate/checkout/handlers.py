@@ -14,7 +14,7 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
 from faregate.checkout.bytecode_lookups import find_looked_up
-from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
+from faregate.checkout.wrapped_callables import get_closure, get_module, walk, walk_chain
 from faregate.core.models import Offer
 from faregate.core.usage import Payment
 

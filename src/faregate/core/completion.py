@@ -138,7 +138,7 @@ def complete_success(
                 yield backend.emit_event(Released(payment.transaction_id, payment.sale))
             return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
-            return (yield from schedule_retry(backend, payment, StillSettling(reply)))
+            return (yield from hold(backend, payment, StillSettling(reply)))
         case CompletionUnpaid():
             return (yield from close_unpaid(backend, payment, "payment_failed"))
         case CompletionRejected(status, code):
@@ -147,7 +147,7 @@ def complete_success(
             return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case CompletionUnknown(reason):
             yield backend.log_warning(f"the payment is not proven: {reason}", payment.transaction_id)
-            return (yield from schedule_retry(backend, payment, Unconfirmed("not proven")))
+            return (yield from hold(backend, payment, Unconfirmed("not proven")))
 
 
 def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
@@ -186,7 +186,7 @@ def complete_failure(
             return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
         case _:
             yield backend.log_warning("a failed outcome is not acknowledged yet", payment.transaction_id)
-            return (yield from schedule_retry(backend, payment, Unconfirmed("not acknowledged")))
+            return (yield from hold(backend, payment, Unconfirmed("not acknowledged")))
 
 
 def _measure_completion(
@@ -253,10 +253,10 @@ def _is_retryable(completion: Completion) -> bool:
 # Writes to the journal afterwards. An error in one of these changes nothing for the payer.
 
 
-def schedule_retry(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
+def hold(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
     """Keep the row for the payer or the sweep, until it is older than the journal's horizon."""
     # A row that could not be written is kept, too: its lease ends by itself, and it is due then.
-    if not (yield from give_back(backend, payment)):
+    if not (yield from schedule_retry(backend, payment)):
         return (yield from _report_stuck(backend, payment, state, f"still open: {state.reason}"))
     yield backend.emit_event(Held(payment.transaction_id, state.reason, payment.sale))
     return state
@@ -272,7 +272,7 @@ def _handle_refusal(
     """Retry, unless the service refused this transaction before: its answer will not change."""
     if repeated and rejection.is_about_the_transaction:
         return (yield from mark_stuck(backend, payment, state))
-    return (yield from schedule_retry(backend, payment, state))
+    return (yield from hold(backend, payment, state))
 
 
 def mark_stuck(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
@@ -308,7 +308,7 @@ def close_paid(backend: Backend, payment: PendingPayment, receipt: str, reason: 
     return PaidWithoutResult()
 
 
-def give_back(backend: Backend, payment: PendingPayment) -> Flow[bool]:
+def schedule_retry(backend: Backend, payment: PendingPayment) -> Flow[bool]:
     """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
     schedule = partial(backend.journal.schedule_retry, payment.lease)
     action = "schedule a retry of the payment"
@@ -317,8 +317,8 @@ def give_back(backend: Backend, payment: PendingPayment) -> Flow[bool]:
 
 def postpone(backend: Backend, payment: PendingPayment) -> Flow[None]:
     """Give the lease back for long: the row is another seller's to finish."""
-    give_back_for_long = partial(backend.journal.postpone, payment.lease)
-    yield from _write(backend, "postpone the payment", give_back_for_long, None, payment.transaction_id)
+    put_off = partial(backend.journal.postpone, payment.lease)
+    yield from _write(backend, "postpone the payment", put_off, None, payment.transaction_id)
 
 
 def abandon_claim(backend: Backend, lease: Lease, transaction_id: str | None = None) -> Flow[None]:

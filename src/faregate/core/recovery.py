@@ -19,7 +19,7 @@ from faregate.core.completion import (
     close_unpaid,
     complete_failure,
     complete_success,
-    give_back,
+    hold,
     mark_stuck,
     postpone,
     record_outcome,
@@ -126,7 +126,7 @@ def sweep(
             break
         if payment.lease.key in seen:
             # The service is so slow that the first rows are due again: enough for this time.
-            yield from give_back(backend, payment)
+            yield from schedule_retry(backend, payment)
             break
         seen.add(payment.lease.key)
         report.looked_at += 1
@@ -180,9 +180,9 @@ def _recover_success(
         case TransactionState.FAILED:
             return (yield from close_unpaid(backend, payment, "payment_failed"))
         case TransactionState.PENDING if not (yield from wait_until_settled(backend, payment, request)):
-            return (yield from schedule_retry(backend, payment, StillSettling()))
+            return (yield from hold(backend, payment, StillSettling()))
         case TransactionState.UNAVAILABLE:
-            return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
+            return (yield from hold(backend, payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
             return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
@@ -204,9 +204,9 @@ def _recover_failure(
             )
             return (yield from close_paid(backend, payment, receipt, outcome.code))
         case TransactionState.PENDING | TransactionState.CONTRADICTORY:
-            return (yield from schedule_retry(backend, payment, Unconfirmed("settling")))
+            return (yield from hold(backend, payment, Unconfirmed("settling")))
         case TransactionState.UNAVAILABLE:
-            return (yield from schedule_retry(backend, payment, Unconfirmed("not known how it stands")))
+            return (yield from hold(backend, payment, Unconfirmed("not known how it stands")))
         case _:
             return (yield from complete_failure(backend, payment, outcome, repeated=repeated))
 
@@ -229,7 +229,7 @@ def _recover_waiting(backend: Backend, payment: PendingPayment) -> Flow[Settleme
             unknown = Unconfirmed("the service does not know the transaction")
             return (yield from mark_stuck(backend, payment, unknown))
         case _:
-            return (yield from schedule_retry(backend, payment, StillSettling()))
+            return (yield from hold(backend, payment, StillSettling()))
 
 
 def compare_payers(backend: Backend, *transaction_ids: str) -> Flow[bool | None]:

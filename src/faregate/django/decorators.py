@@ -18,9 +18,9 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include
 
 from faregate.checkout.argument_checks import check_choose
-from faregate.checkout.callables import get_module, is_async, walk
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import find_offers, mark_price
+from faregate.checkout.wrapped_callables import get_module, is_async, walk
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, may_be_result
 from faregate.core.responses import NO_STORE

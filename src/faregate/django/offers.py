@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db import connections
 
-from faregate.checkout.callables import get_closure, get_module, walk
 from faregate.checkout.handlers import OFFER, find_offers, is_price
+from faregate.checkout.wrapped_callables import get_closure, get_module, walk
 from faregate.core.models import Offer
 
 # Where Django and REST framework make the functions of class-based views, and wrap them unasked.

@@ -21,9 +21,9 @@ from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils.regex_helper import normalize
 from django.views import View
 
-from faregate.checkout.callables import get_closure, get_module, walk, walk_chain
 from faregate.checkout.handlers import find_offers, is_price
 from faregate.checkout.path_rules import PathRules
+from faregate.checkout.wrapped_callables import get_closure, get_module, walk, walk_chain
 from faregate.core.models import Offer
 from faregate.django.decorators import LOGIN_BELOW, has_login
 from faregate.django.offers import (

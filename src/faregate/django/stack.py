@@ -18,16 +18,18 @@ from faregate.django.options import read_options
 from faregate.django.placement import inspect_view
 from faregate.errors import ConfigurationError
 
-PAYWALL = "faregate.django.PaywallMiddleware"
-LAST = f'Put "{PAYWALL}" at the end of MIDDLEWARE.'
-_PAYWALL = "faregate.django.middleware.PaywallMiddleware"
+PAYWALL_SETTING = "faregate.django.PaywallMiddleware"
+"""How sellers name the paywall in `MIDDLEWARE`."""
+LAST = f'Put "{PAYWALL_SETTING}" at the end of MIDDLEWARE.'
+_PAYWALL_CLASS = "faregate.django.middleware.PaywallMiddleware"
+"""Where its class is defined: the name in `list_kinds`."""
 _WHITENOISE = "whitenoise.middleware.WhiteNoiseMiddleware"
 _FLATPAGES = "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware"
 _NO_PAYWALL = (
     "FAREGATE has OFFERS or REFUSE, and the paywall is not in MIDDLEWARE: everything below them would be "
     "free."
 )
-_SHOWN = 3
+_MOST_SHOWN = 3
 
 PAYWALL_MADE = Event()
 """Set when this process has made a paywall."""
@@ -73,7 +75,7 @@ def list_start_mistakes(path_rules: PathRules, environment: str) -> Iterator[Mis
 def check_served() -> None:
     """Raise `ConfigurationError` if a server would start without the paywall in front of its prefixes."""
     names: Sequence[str] = settings.MIDDLEWARE
-    if not {PAYWALL, _PAYWALL}.isdisjoint(names) or not _has_prefixes():
+    if not {PAYWALL_SETTING, _PAYWALL_CLASS}.isdisjoint(names) or not _has_prefixes():
         return
     try:
         places = _find_places(names)
@@ -115,11 +117,11 @@ def list_given_away(path_rules: PathRules | None) -> Iterator[Mistake]:
         elif _WHITENOISE in kinds:
             places = list(dict.fromkeys(_list_files(name, rules)))
         if places:
-            more = f" and {len(places) - _SHOWN} others" if len(places) > _SHOWN else ""
+            more = f" and {len(places) - _MOST_SHOWN} others" if len(places) > _MOST_SHOWN else ""
             yield Mistake(
                 "E009",
-                f"{name!r} comes before the paywall and answers at {', '.join(places[:_SHOWN])}{more} by "
-                "itself, for free.",
+                f"{name!r} comes before the paywall and answers at {', '.join(places[:_MOST_SHOWN])}{more} "
+                "by itself, for free.",
                 "Keep what is sold out of its reach, or serve it by a view.",
             )
 
@@ -134,7 +136,7 @@ def list_outside() -> Sequence[str]:
 
 
 def _find_places(names: Sequence[str]) -> list[int]:
-    return [place for place, name in enumerate(names) if _PAYWALL in list_kinds(name)]
+    return [place for place, name in enumerate(names) if _PAYWALL_CLASS in list_kinds(name)]
 
 
 def list_kinds(name: str) -> list[str]:

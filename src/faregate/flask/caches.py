@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from faregate.checkout.callables import get_closure, walk
 from faregate.checkout.handlers import find_offers
+from faregate.checkout.wrapped_callables import get_closure, walk
 
 
 def is_cached_above(parts: tuple[Any, ...]) -> bool:

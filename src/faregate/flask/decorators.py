@@ -13,11 +13,11 @@ from werkzeug.routing import Rule
 from werkzeug.wrappers import Response as BaseResponse
 
 from faregate.checkout.argument_checks import check_blocking, check_choose
-from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
 from faregate.checkout.states import State
+from faregate.checkout.wrapped_callables import is_async
 from faregate.checkout.wsgi_environ import find_path
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, is_error, may_be_result

@@ -20,10 +20,10 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import MapAdapter, RequestRedirect, Rule
 from werkzeug.test import create_environ
 
-from faregate.checkout.callables import get_closure, get_module, walk
 from faregate.checkout.handlers import OFFER, find_offers, is_price
 from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.whitenoise import list_urls
+from faregate.checkout.wrapped_callables import get_closure, get_module, walk
 from faregate.checkout.wsgi_environ import find_method
 from faregate.core.models import Offer
 from faregate.core.release import Bypass, may_be_result

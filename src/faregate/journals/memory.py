@@ -269,7 +269,7 @@ class MemoryJournal:
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
                 if self._purchases.get(row.purchase, row) is not row:
-                    row.end_purchase()  # the delivery was taken back, and another payment has it by now
+                    row.free_purchase()  # the delivery was taken back, and another payment has it by now
                 self._note_purchase(row)
                 self._note_expiry(row)
             return row.describe_settlement(lease, was_settled, changed)

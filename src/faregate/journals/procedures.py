@@ -185,7 +185,7 @@ class Procedures:
             if record["transaction_id"] == transaction_id:
                 return False
             row = yield from self._rows.unpack(record)
-            if (yield from self._end_if_sent(row, record)):
+            if (yield from self._free_if_sent(row, record)):
                 continue
             earlier = yield from self._describe_earlier(row, claimant)
             if earlier is not None:
@@ -193,15 +193,15 @@ class Procedures:
             purchase = ""
         raise _conflict_error()
 
-    def _end_if_sent(self, row: Row, record: Record) -> Procedure[bool]:
-        """End the purchase of a row whose result was sent; return whether it was."""
+    def _free_if_sent(self, row: Row, record: Record) -> Procedure[bool]:
+        """Free the purchase of a row whose result was sent; return whether it was."""
         if not row.delivered:
             return False
         owner_until = yield from self._rows.get_sender_until(row)
         if not row.is_sent(self._clock(), owner_until):
             return False
         after = row.copy()
-        after.end_purchase()
+        after.free_purchase()
         yield from self._rows.replace(row, record["stamp"], after)
         return True
 

@@ -295,7 +295,7 @@ class Row:
         self.expires_at = self.forget_at = now + policy.paid_retention
         self.outcome = None
         self.payment_response = ""
-        self._end_purchase()
+        self._free_purchase_unless_named()
         self.reason = NOT_FETCHED
 
     @property
@@ -524,7 +524,7 @@ class Row:
         self.payer = find_payer(self.proof)
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
-        self._end_purchase(failed=not paid)
+        self._free_purchase_unless_named(failed=not paid)
         self.reason = reason
         self.receipt = receipt if paid else ""
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
@@ -534,7 +534,7 @@ class Row:
         """Record what an operator says of an open payment whose key is lost. No process may have a lease."""
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
-        self._end_purchase(failed=not paid)
+        self._free_purchase_unless_named(failed=not paid)
         self.reason = reason
         self.expires_at = now + (policy.paid_retention if paid else policy.failed_retention)
 
@@ -577,7 +577,7 @@ class Row:
         if self.purchase and has_lock(owner):
             self.owner = owner
         else:
-            self._end_purchase()
+            self._free_purchase_unless_named()
 
     def is_sent(self, now: float, owner_until: float) -> bool:
         """Whether a delivered result has left, or leaves now. It is recorded as delivered before it does."""
@@ -585,11 +585,12 @@ class Row:
             return False
         return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS
 
-    def end_purchase(self) -> None:
-        """End the purchase of a row whose result was sent."""
+    def free_purchase(self) -> None:
+        """Let another payment have the purchase of this row, which has been served."""
         self.purchase = self.owner = ""
 
-    def _end_purchase(self, failed: bool = False) -> None:
+    def _free_purchase_unless_named(self, failed: bool = False) -> None:
+        """Free the purchase. One that the payer named stays with its payment, unless that `failed`."""
         if failed or not self.purchase.startswith(IDENTIFIED):
             self.purchase = ""
 

@@ -236,8 +236,9 @@ class ToolCall:
         if self._is_question:
             return None
         if self._tool is None:
-            is_copy = not is_error(status) and sells_tools(self._server)
-            return Bypass(_NO_TOOL.format(name=self._params.get("name")), _is_no_page) if is_copy else None
+            if is_error(status) or not sells_tools(self._server):
+                return None
+            return Bypass(_NO_TOOL.format(name=self._params.get("name")), _is_no_page)
         handler = inspect_tool(self._tool)
         if not (handler.mistake or handler.offers) or not may_be_result(status, handler.offers):
             return None

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar, Unpack, cast, get_args, get_origin, 
 import anyio.to_thread
 from mcp_types import InputRequiredResult
 
-from faregate.checkout.callables import is_async
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark, mark_maker
+from faregate.checkout.wrapped_callables import is_async
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError

@@ -88,14 +88,14 @@ class SellerMessage:
 class PurchaseResult:
     """`response` is the last one; None if there was none, or if only the price was asked for.
 
-    `is_settled` says that nothing is left to learn about the payment: its result arrived, or it is certain
+    `is_decided` says that nothing is left to learn about the payment: its result arrived, or it is certain
     that it was not charged. `was_resumed` says that an earlier call had signed it.
     """
 
     exit: ExitCode
     why: str
     response: Response | None = None
-    is_settled: bool = True
+    is_decided: bool = True
     was_resumed: bool = False
 
 
@@ -214,7 +214,7 @@ class Purchase:
     def _conclude(self, payment: SignedPayment, response: Response) -> Flow[PurchaseResult | None]:
         """End the purchase if the response is final; None while the payment is pending."""
         message = parse_seller_message(response)
-        match classify_response(response, settled=self._is_settled(response)):
+        match classify_response(response, settled=self._says_settled(response)):
             case PaidResponseKind.RESULT:
                 return self._end(ExitCode.RESULT, "result received", response)
             case PaidResponseKind.REFUSED:
@@ -224,11 +224,11 @@ class Purchase:
                 if not is_uncharged and not self._is_open:
                     yield from self._record(replace(payment, is_open=False))
                 why = f"402 again, so this payment buys nothing: {self._read_refusal(response)}"
-                return self._end(ExitCode.REFUSED, why, response, is_settled=is_uncharged)
+                return self._end(ExitCode.REFUSED, why, response, is_decided=is_uncharged)
             case PaidResponseKind.ERROR:
                 why = message.message or "the seller returned an error without a PAYMENT-RESPONSE header"
                 is_uncharged = not self._is_open and is_refused_by_handler(response, message.code)
-                return self._end(ExitCode.ERROR, f"no result: {why}", response, is_settled=is_uncharged)
+                return self._end(ExitCode.ERROR, f"no result: {why}", response, is_decided=is_uncharged)
             case PaidResponseKind.PENDING:
                 return None
 
@@ -245,10 +245,10 @@ class Purchase:
         return PurchaseResult(ExitCode.PENDING, why, response, False, self._was_resumed)
 
     def _end(
-        self, code: ExitCode, why: str, response: Response | None, *, is_settled: bool = True
+        self, code: ExitCode, why: str, response: Response | None, *, is_decided: bool = True
     ) -> PurchaseResult:
         self.report(PurchaseEnded(int(code), why))
-        return PurchaseResult(code, why, response, is_settled, self._was_resumed)
+        return PurchaseResult(code, why, response, is_decided, self._was_resumed)
 
     def _send(self, payment: SignedPayment | None = None) -> Flow[Response]:
         """Send the request and report it. Raises `NoResponse`."""
@@ -292,7 +292,7 @@ class Purchase:
             error = None
         return message or error or "the seller gives no reason"
 
-    def _is_settled(self, response: Response) -> bool:
+    def _says_settled(self, response: Response) -> bool:
         """Return whether `PAYMENT-RESPONSE` says success, and report what it says."""
         header = response.first("payment-response")
         if header is None:

@@ -112,7 +112,7 @@ class _Attempt:
         try:
             result = yield from self._buy_once(backend)
             # An earlier call's payment was certainly not charged. This call has signed none yet.
-            if result.was_resumed and result.is_settled and result.exit is not ExitCode.RESULT:
+            if result.was_resumed and result.is_decided and result.exit is not ExitCode.RESULT:
                 result = yield from self._buy_once(backend)
             return self._answer(result)
         finally:
@@ -138,7 +138,7 @@ class _Attempt:
                 str(self.payment_file.path),
                 self.last,
             )
-        if not result.is_settled:
+        if not result.is_decided:
             return result
         if result.exit is ExitCode.RESULT and self.spec.find_header("idempotency-key") is not None:
             # The caller names the purchase, so the next call with this name is not another one.

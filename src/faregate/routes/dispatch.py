@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
-from faregate.checkout.callables import get_module, walk, walk_chain
 from faregate.checkout.handlers import Handler, inspect_handler, name_handler, pick_method
 from faregate.checkout.path_rules import list_spellings
+from faregate.checkout.wrapped_callables import get_module, walk, walk_chain
 from faregate.core.models import Offer
 from faregate.routes.routers import list_routers
 from faregate.routes.wrappers import (

@@ -13,8 +13,8 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
-from faregate.checkout.callables import walk
 from faregate.checkout.handlers import OFFER, list_parts, name_handler
+from faregate.checkout.wrapped_callables import walk
 from faregate.logs import log
 from faregate.routes.routers import list_routers
 

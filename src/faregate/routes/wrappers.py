@@ -16,9 +16,9 @@ from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any, NamedTuple, cast
 from weakref import ReferenceType
 
-from faregate.checkout.callables import get_closure, is_proxy
 from faregate.checkout.handlers import name_handler
 from faregate.checkout.path_rules import PathRules
+from faregate.checkout.wrapped_callables import get_closure, is_proxy
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.pricing import apply_path_rules

@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from faregate.errors import FaregateError
 from faregate.service.database.engine import Database
-from faregate.service.database.finality_records import read_finality
 from faregate.service.database.payment_rows import list_reconciliations
+from faregate.service.database.reorg_records import summarize_reorgs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,22 +22,22 @@ class ChainCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            metrics = [*self._collect_finality(), *self._collect_reconciliations()]
+            metrics = [*self._collect_reorgs(), *self._collect_reconciliations()]
         except FaregateError:
             return
         yield from metrics
 
-    def _collect_finality(self) -> Iterator[Metric]:
-        finality = read_finality(self.database)
+    def _collect_reorgs(self) -> Iterator[Metric]:
+        summary = summarize_reorgs(self.database)
         loose = GaugeMetricFamily(
             "faregate_service_loose_payments",
             "Succeeded payments that the chain has lost: open, settled after all, or lost",
             labels=("state",),
         )
-        for state, count in (("open", finality.open), ("settled", finality.settled), ("lost", finality.lost)):
+        for state, count in (("open", summary.open), ("settled", summary.settled), ("lost", summary.lost)):
             loose.add_metric((state,), count)
         yield loose
-        since = finality.unchecked_since
+        since = summary.unchecked_since
         yield GaugeMetricFamily(
             "faregate_service_unsafe_seconds",
             "Age of the oldest succeeded payment that is not known to be in a safe block",

@@ -27,13 +27,13 @@ from faregate.service.environment_payments import (
     list_facilitators,
     list_nodes,
 )
-from faregate.service.finality_watch import FinalityWatch
 from faregate.service.liveness import Liveness
 from faregate.service.metrics import ServiceMetrics
 from faregate.service.operator_pages import OperatorParts, Readiness
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.process_metrics import ProcessCollector
 from faregate.service.rate_limits import RateLimits
+from faregate.service.reorg_watch import ReorgWatch
 from faregate.service.served_accounts import ServedAccounts
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import IDLE_SECONDS, CompletionWaiters, Repeater, Settlements, Worker
@@ -44,7 +44,7 @@ from faregate.x402.tokens import Environment
 _log = logging.getLogger("faregate.service")
 _GAS_SECONDS: Final = 60.0
 _UPKEEP_SECONDS: Final = 5.0
-_FINALITY_SECONDS: Final = 10.0
+_REORG_SECONDS: Final = 10.0
 """How soon the loss of a payment is noticed: an authorization is valid for a minute or so."""
 _LOCK_SECONDS: Final = 0.2
 """How long the end of the process may wait for the loop that keeps its lock."""
@@ -207,7 +207,7 @@ class Runtime:
                 self._repeat(
                     f"reading {name} payments again",
                     partial(self._watch, environment_payments),
-                    _FINALITY_SECONDS,
+                    _REORG_SECONDS,
                 )
                 for name, environment_payments in self.payments.items()
             ]
@@ -219,7 +219,7 @@ class Runtime:
     def _watch(self, payments: EnvironmentPayments) -> None:
         """Read payments again until their block is safe; send again what the chain has lost."""
         chain = PaymentChain(payments, self.accounts.open_stores())
-        watch = FinalityWatch(
+        watch = ReorgWatch(
             self.storage.database,
             self.storage.stamps,
             chain,

@@ -122,7 +122,7 @@ class Settlements:
 
         If too many requests wait already, return the transaction as it stands now.
         """
-        end = self._clock() + self._seconds
+        deadline = self._clock() + self._seconds
         # In the context of the request, so that log lines name its caller.
         running = self._pool.submit(copy_context().run, self._run, settlement, deps)
         self._running.add(running)
@@ -130,8 +130,8 @@ class Settlements:
         attempted = None
         if self._may_wait.acquire(blocking=False):
             try:
-                attempted = self._await_attempt(running, end)
-                attempted = None if attempted is None else self._await_end(attempted, end, deps)
+                attempted = self._await_attempt(running, deadline)
+                attempted = None if attempted is None else self._await_end(attempted, deadline, deps)
             finally:
                 self._may_wait.release()
         return attempted or deps.store.find_transaction(transaction.id) or transaction
@@ -147,16 +147,16 @@ class Settlements:
         """
         since = transaction.submitted_at
         waited = 0.0 if since is None else (deps.store.now() - since).total_seconds()
-        end = self._clock() + self._seconds - max(0.0, waited)
+        deadline = self._clock() + self._seconds - max(0.0, waited)
         if self._may_wait.acquire(blocking=False):
             try:
-                return self._await_end(transaction, end, deps)
+                return self._await_end(transaction, deadline, deps)
             finally:
                 self._may_wait.release()
         return transaction
 
-    def _await_end(self, transaction: Transaction, end: float, deps: Dependencies) -> Transaction:
-        while transaction.status in PENDING and (left := end - self._clock()) > 0:
+    def _await_end(self, transaction: Transaction, deadline: float, deps: Dependencies) -> Transaction:
+        while transaction.status in PENDING and (left := deadline - self._clock()) > 0:
             self._waiters.wait(transaction.id, min(left, _POLL_SECONDS))
             transaction = deps.store.find_transaction(transaction.id) or transaction
         return transaction
@@ -171,9 +171,9 @@ class Settlements:
         """Wait for the attempts that run. Those that have not begun are due for a worker."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _await_attempt(self, running: "Future[Transaction]", end: float) -> Transaction | None:
+    def _await_attempt(self, running: "Future[Transaction]", deadline: float) -> Transaction | None:
         try:
-            return running.result(max(0.0, end - self._clock()))
+            return running.result(max(0.0, deadline - self._clock()))
         except FutureTimeout:
             return None
 

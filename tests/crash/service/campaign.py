@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from faregate.service.database.engine import Database
-from faregate.service.database.finality_records import read_finality
+from faregate.service.database.reorg_records import summarize_reorgs
 from tests.crash.service.application import APPLICATIONS, OWN_POINTS, ApplicationName
 from tests.crash.service.audit import Audit, run_audit
 from tests.crash.service.buyers import Buyers
@@ -134,7 +134,7 @@ class _Run:
     def _is_final(self) -> bool:
         """Whether each payment that succeeded is in a safe block, or known to be lost."""
         with closing(Database(self._environment.settings["database"], pool_size=1)) as database:
-            found = read_finality(database)
+            found = summarize_reorgs(database)
             self._loose = {"open": found.open, "settled again": found.settled, "lost": found.lost}
         return found.open == 0 and found.unchecked_since is None
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from faregate.rules.dependencies import Dependencies
-from faregate.service import environment_payments, finality_watch, runtime, served_accounts
+from faregate.service import environment_payments, reorg_watch, runtime, served_accounts
 from faregate.service.commands import serve as serving
 from faregate.service.database.engine import Database
 from faregate.service.database.gas_transfers import SqlTransfers
@@ -141,11 +141,11 @@ def _change_settings(order: Order) -> None:
     for module, name, values in shorter:
         setattr(module, name, partial(getattr(module, name), **values))
     setattr(runtime, "_UPKEEP_SECONDS", 0.5)  # noqa: B010
-    setattr(runtime, "_FINALITY_SECONDS", 1.0)  # noqa: B010
-    setattr(finality_watch, "_LATE_STAMPS", 5_000_000)  # noqa: B010
-    setattr(finality_watch, "_PAUSE", 500_000)  # noqa: B010
-    setattr(finality_watch, "_LONGEST_PAUSE", 1_000_000)  # noqa: B010
-    setattr(finality_watch, "_LEASE", int(LEASE * 1_000_000))  # noqa: B010
+    setattr(runtime, "_REORG_SECONDS", 1.0)  # noqa: B010
+    setattr(reorg_watch, "_LATE_STAMPS", 5_000_000)  # noqa: B010
+    setattr(reorg_watch, "_PAUSE", 500_000)  # noqa: B010
+    setattr(reorg_watch, "_LONGEST_PAUSE", 1_000_000)  # noqa: B010
+    setattr(reorg_watch, "_LEASE", int(LEASE * 1_000_000))  # noqa: B010
     if order.naive:
         setattr(environment_payments, "FacilitatorPayments", BelievingPayments)  # noqa: B010
 

@@ -22,10 +22,10 @@ from faregate.service.console.payment import MOST_ATTEMPTS, show_payment
 from faregate.service.database.attempts import list_attempts
 from faregate.service.database.attention import list_loose, list_parked
 from faregate.service.database.engine import DatabaseError
-from faregate.service.database.finality_records import find_loose
 from faregate.service.database.keys import find_key_owner
 from faregate.service.database.payment_rows import find_reconciliation
 from faregate.service.database.refunds import list_refunds_of
+from faregate.service.database.reorg_records import find_loose
 from faregate.service.database.reports import Revenue
 from faregate.service.database.sessions import (
     SESSION_SECONDS,

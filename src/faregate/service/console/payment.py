@@ -10,8 +10,8 @@ from faregate.rules.records import PENDING
 from faregate.service.console.layout import ROOT, Viewer, describe_time_span, render_page
 from faregate.service.console.lists import format_amount
 from faregate.service.database.attempts import AttemptRecord
-from faregate.service.database.finality_records import LoosePayment
 from faregate.service.database.refunds import Refund, sum_refunds
+from faregate.service.database.reorg_records import LoosePayment
 from faregate.service.database.transactions import StoredTransaction
 from faregate.service.database.types import to_datetime
 from faregate.x402.tokens import format_price

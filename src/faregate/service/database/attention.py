@@ -9,7 +9,7 @@ from sqlalchemy import Integer, bindparam, select
 
 from faregate.service.database.clock import ACCOUNT
 from faregate.service.database.engine import Database
-from faregate.service.database.finality_records import LooseState
+from faregate.service.database.reorg_records import LooseState
 from faregate.service.database.schema import loose_payments
 from faregate.service.database.transactions import T
 from faregate.service.database.types import to_datetime

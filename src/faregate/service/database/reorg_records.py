@@ -110,7 +110,7 @@ class LoosePayment:
 
 
 @dataclass(frozen=True, slots=True)
-class Finality:
+class ReorgSummary:
     """How many payments came loose, and since when succeeded payments wait to be checked."""
 
     open: int
@@ -144,7 +144,7 @@ def record_checked(database: Database, account: int, until: int) -> None:
 def record_loose(
     database: Database, payment: PaymentRow, now: int, *, ended: bool = False, settled_by: str | None = None
 ) -> bool:
-    """Record that the chain has lost a payment; False if that was recorded before.
+    """Record that the chain has lost the transaction of a payment; False if that was recorded before.
 
     With `ended`, no more attempts follow: another transaction settled the payment (`settled_by`), or none
     will.
@@ -194,7 +194,7 @@ def find_loose(database: Database, account: int, transaction_id: str) -> LoosePa
     return None if row is None else LoosePayment(*row)
 
 
-def read_finality(database: Database) -> Finality:
+def summarize_reorgs(database: Database) -> ReorgSummary:
     """Count the payments that came loose, by state, and find since when succeeded payments wait."""
     with database.read() as connection:
         counts = {
@@ -202,7 +202,7 @@ def read_finality(database: Database) -> Finality:
         }
     since = _find_earliest(database, list_unchecked(database))
     is_open = counts.get((True, True), 0) + counts.get((True, False), 0)
-    return Finality(is_open, counts.get((False, False), 0), counts.get((False, True), 0), since)
+    return ReorgSummary(is_open, counts.get((False, False), 0), counts.get((False, True), 0), since)
 
 
 def _find_earliest(database: Database, waiting: Iterable[Unchecked]) -> datetime | None:

@@ -11,7 +11,7 @@ import pytest
 from starlette._utils import is_async_callable
 from werkzeug.local import LocalProxy
 
-from faregate.checkout.callables import count_as_async, is_async, walk
+from faregate.checkout.wrapped_callables import count_as_async, is_async, walk
 
 
 def sought() -> str:

@@ -26,11 +26,11 @@ from faregate.service.callers import describe_account
 from faregate.service.chain.chain_view import NodesDisagree
 from faregate.service.chain.node_verdict import REORG_BLOCKS
 from faregate.service.chain.received_transfers import ReceivedTransfer
-from faregate.service.database import finality_records
+from faregate.service.database import reorg_records
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.finality_records import Unchecked
 from faregate.service.database.payment_rows import PaymentRow, find_payment_by_id
+from faregate.service.database.reorg_records import Unchecked
 from faregate.service.log_format import log_context
 from faregate.service.payment_chain import PaymentChain
 
@@ -48,7 +48,7 @@ _log = logging.getLogger("faregate.service")
 
 
 @dataclass(frozen=True, slots=True)
-class FinalityWatch:
+class ReorgWatch:
     """Watches the payments of one environment. `build_dependencies` makes what sends those of an account."""
 
     database: Database
@@ -59,14 +59,14 @@ class FinalityWatch:
 
     def check(self) -> None:
         """Check what has succeeded, once. Raises `PaymentsUnavailable`."""
-        for unchecked in finality_records.list_unchecked(self.database):
+        for unchecked in reorg_records.list_unchecked(self.database):
             if unchecked.account in self.chain.stores:
                 self._check_account(unchecked)
 
     def send_again(self) -> None:
         """Make an attempt for each loose payment that is due."""
         now = self.stamps.read_clock()
-        due_payments = finality_records.find_due(self.database, now, _MAX_DUE)
+        due_payments = reorg_records.find_due(self.database, now, _MAX_DUE)
         due = [entry for entry in due_payments if entry[0] in self.chain.stores]
         if due:
             # An authorization is valid for a minute or so, and one attempt may take some seconds.
@@ -75,13 +75,13 @@ class FinalityWatch:
 
     def _check_account(self, unchecked: Unchecked) -> None:
         now = self.stamps.read_clock()
-        payments = finality_records.list_unchecked_payments(self.database, unchecked, _BATCH)
+        payments = reorg_records.list_unchecked_payments(self.database, unchecked, _BATCH)
         checked = now - _LATE_STAMPS
         if len(payments) == _BATCH:
             checked = min(checked, payments[-1].finished_at or 0)
         if payments:
             checked = min(checked, *self._find_unsafe(payments, now))
-        finality_records.record_checked(self.database, unchecked.account, checked)
+        reorg_records.record_checked(self.database, unchecked.account, checked)
 
     def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
         """Yield when those succeeded that are not in a safe block yet. Record those that came loose."""
@@ -104,20 +104,21 @@ class FinalityWatch:
             case PaymentSettled(transaction_hash=settled_by):
                 return self._is_safe(settled_by) and self._accept(payment, settled_by, now)
             case PaymentRefused(reason=reason):
-                if finality_records.record_loose(self.database, payment, now, ended=True):
+                if reorg_records.record_loose(self.database, payment, now, ended=True):
                     _log.error("%s succeeded, and the chain has lost it: %s", payment.id, reason)
                 return True
             case SettlementPending():
                 if not self._is_unused(payment):
                     return False
-                if finality_records.record_loose(self.database, payment, now):
+                if reorg_records.record_loose(self.database, payment, now):
                     _log.warning("%s succeeded, and the chain has lost it: it is sent again", payment.id)
                 return True
 
     def _accept(self, payment: PaymentRow, settled_by: str, now: int) -> bool:
-        """Note by which transaction the payment settled, if the books name another."""
+        """Note by which transaction a payment settled, if the books name another. True: no check is left."""
         if settled_by != payment.transaction_hash:
-            finality_records.record_loose(self.database, payment, now, ended=True, settled_by=settled_by)
+            # The chain has lost the transaction of the books, and another transaction settled the payment.
+            reorg_records.record_loose(self.database, payment, now, ended=True, settled_by=settled_by)
         return True
 
     def _is_unused(self, payment: PaymentRow) -> bool:
@@ -141,7 +142,7 @@ class FinalityWatch:
     def _try_again(self, name: tuple[int, str]) -> None:
         account, transaction_id = name
         now = self.stamps.read_clock()
-        if not finality_records.lease(self.database, account, transaction_id, now, now + _LEASE):
+        if not reorg_records.lease(self.database, account, transaction_id, now, now + _LEASE):
             return
         with log_context(self._describe(account, transaction_id)):
             try:
@@ -159,16 +160,16 @@ class FinalityWatch:
             result = self._send(account, transaction_id)
         match result:
             case PaymentSettled(transaction_hash=settled_by) if self._is_safe(settled_by):
-                finality_records.end(self.database, account, transaction_id, now, settled_by)
+                reorg_records.end(self.database, account, transaction_id, now, settled_by)
                 _log.warning("%s settled after all, by %s", transaction_id, settled_by)
             case PaymentRefused(reason=reason):
-                finality_records.end(self.database, account, transaction_id, now, None)
+                reorg_records.end(self.database, account, transaction_id, now, None)
                 _log.error("%s succeeded, and is lost: %s", transaction_id, reason)
             case _:
-                loose = finality_records.find_loose(self.database, account, transaction_id)
+                loose = reorg_records.find_loose(self.database, account, transaction_id)
                 age = 0 if loose is None else now - loose.noticed
                 pause = min(_PAUSE + age, _LONGEST_PAUSE)
-                finality_records.postpone(self.database, account, transaction_id, now + pause)
+                reorg_records.postpone(self.database, account, transaction_id, now + pause)
 
     def _may_send(self, payment: PaymentRow, now: int) -> bool:
         """Whether the chain proves that the authorization is unused, and it is still valid."""

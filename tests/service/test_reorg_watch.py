@@ -16,11 +16,11 @@ from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
-from faregate.service.database import finality_records
+from faregate.service.database import reorg_records
 from faregate.service.database.engine import Database
 from faregate.service.environment_payments import EnvironmentPayments
-from faregate.service.finality_watch import FinalityWatch
 from faregate.service.payment_chain import PaymentChain
+from faregate.service.reorg_watch import ReorgWatch
 from faregate.service.settings import Settings
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment
@@ -65,7 +65,7 @@ class Watched:
     def __init__(self, day: Day, payments: Any, reader: ChainReader, clock: Clock) -> None:
         self.day, self.payments, self.clock = day, payments, clock
         chain = PaymentChain(EnvironmentPayments("test", payments, reader), [day.store])
-        self.watch = FinalityWatch(day.database, day.store.stamps, chain, lambda _: self.backend)
+        self.watch = ReorgWatch(day.database, day.store.stamps, chain, lambda _: self.backend)
 
     @property
     def backend(self) -> Dependencies:
@@ -109,7 +109,7 @@ class Watched:
         self.clock.ahead += timedelta(seconds=seconds)
 
     def get_state(self, sold: Transaction) -> str | None:
-        found = finality_records.find_loose(self.day.database, self.day.store.account.id, sold.id)
+        found = reorg_records.find_loose(self.day.database, self.day.store.account.id, sold.id)
         return None if found is None else found.state
 
     @property
@@ -210,11 +210,11 @@ def test_one_worker_at_a_time_has_it(watched: Watched) -> None:
     watched.lose()
     watched.watch.check()
     account, now = watched.day.store.account.id, watched.day.store.stamps.read_clock()
-    leases = [finality_records.lease(watched.day.database, account, sold.id, now, now + 60) for _ in range(2)]
+    leases = [reorg_records.lease(watched.day.database, account, sold.id, now, now + 60) for _ in range(2)]
     assert leases == [True, False]
-    assert finality_records.lease(watched.day.database, account, sold.id, now + 60, now + 120)
-    finality_records.end(watched.day.database, account, sold.id, now, None)
-    assert not finality_records.lease(watched.day.database, account, sold.id, now + 120, now + 180)
+    assert reorg_records.lease(watched.day.database, account, sold.id, now + 60, now + 120)
+    reorg_records.end(watched.day.database, account, sold.id, now, None)
+    assert not reorg_records.lease(watched.day.database, account, sold.id, now + 120, now + 180)
 
 
 def test_one_that_was_used_and_is_not_proven_is_not_sent(watched: Watched, clock: Clock) -> None:
@@ -250,12 +250,12 @@ def test_what_is_not_safe_waits(watched: Watched) -> None:
     sold = watched.sell()
     watched.wait()
     watched.turn()
-    found = finality_records.read_finality(database)
+    found = reorg_records.summarize_reorgs(database)
     assert sold.settled is not None
     assert found.unchecked_since == sold.settled.at
     watched.day.chain.mine(2)
     watched.turn()
-    assert finality_records.read_finality(database) == finality_records.Finality(0, 0, 0, None)
+    assert reorg_records.summarize_reorgs(database) == reorg_records.ReorgSummary(0, 0, 0, None)
 
 
 def test_a_payment_that_is_stamped_late_is_checked(watched: Watched) -> None:
@@ -275,7 +275,7 @@ def test_a_payment_that_is_stamped_late_is_checked(watched: Watched) -> None:
 def test_a_process_with_workers_watches(
     url: str, chain: LocalChain, payer: ChainPayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "_FINALITY_SECONDS", 0.1)
+    monkeypatch.setattr(runtime, "_REORG_SECONDS", 0.1)
     monkeypatch.setattr(runtime.Runtime, "_keep_up", lambda _: None)
     monkeypatch.setenv("GAS", GAS_KEYS[1])
     settings = Settings(database=url, payments="direct", rpc_test=(chain.url,), gas_key="env:GAS", workers=1)
@@ -331,7 +331,7 @@ def test_a_transfer_whose_gas_nonce_was_used_is_signed_anew(direct: Watched) -> 
     direct.turn_until_received(1)
     direct.day.chain.advance_time(20)
     direct.turn_until_settled(sold)
-    found = finality_records.find_loose(direct.day.database, direct.day.store.account.id, sold.id)
+    found = reorg_records.find_loose(direct.day.database, direct.day.store.account.id, sold.id)
     assert found is not None
     assert sold.settled is not None
     assert found.transaction_hash != sold.settled.transaction_hash
