@@ -245,7 +245,7 @@ MUTANTS = (
            "            )\n"
            "            return (yield from close_paid(backend, payment, receipt, outcome.code))\n",
            "            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))\n"),
-    Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not ours:\n",
+    Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not was_given_up:\n",
            "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
     Mutant("no-last-resort", FLOW, "start of the work: {error}\", payment.transaction_id\n        )\n"
            "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n",
@@ -325,7 +325,7 @@ MUTANTS = (
     Mutant("a-lock-of-another-kernel-is-trusted", FILE_LOCKS, 'place = f"{_get_boot_id()} {', 'place = f"{', OWNER_LOCKS),
     Mutant("a-lost-session-is-a-death", SESSION_LOCKS, "            time.sleep(GRACE)\n", "", OWNER_LOCKS),
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
-    Mutant("402-for-an-open-payment-in-another-encoding", FLOW, "if not ours or isinstance(use, InProgress):", "if not ours:"),
+    Mutant("402-for-an-open-payment-in-another-encoding", FLOW, "if not was_given_up or isinstance(use, InProgress):", "if not was_given_up:"),
     Mutant("paid-for-and-sold-again-after-ten-minutes", ROW, "or self.has_expired_result(now):", "and not self.has_expired_result(now):", PAID_BEFORE),
     Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
     Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),

@@ -1,4 +1,4 @@
-"""The flow of one paid request, as a generator that yields what its backend gives. Pure.
+"""The flow of one paid request: a generator that yields each call of its backend and gets its answer. Pure.
 
 Rules
 1. The handler runs only after access returned a transaction for this proof and the journal has its id: at
@@ -94,7 +94,7 @@ from faregate.x402.payment_identifier import IdentifierUse
 
 MAX_RESOURCE_URL = 2048
 CROWD_PAUSES = (0.1, 0.2, 0.4, 0.8)
-"""Seconds to wait, again and again, for what another request is asking the service."""
+"""Seconds between looks at what another request is asking the service."""
 
 
 def serve(backend: Backend, request: PaidRequest) -> Flow[Response]:
@@ -134,11 +134,10 @@ def _serve_without_proof(backend: Backend, request: PaidRequest) -> Flow[Respons
 
 def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flow[Response]:
     is_ignored = request.identifier_use is IdentifierUse.IGNORED
-    identifier = "" if is_ignored else read_identifier(request, proof)
+    identifier_or_refusal = "" if is_ignored else read_identifier(request, proof)
+    identifier = "" if isinstance(identifier_or_refusal, Response) else identifier_or_refusal
     try:
-        claimant = _build_claimant(
-            request, ReplayPolicy.SAME_CLIENT, "" if isinstance(identifier, Response) else identifier
-        )
+        claimant = _build_claimant(request, ReplayPolicy.SAME_CLIENT, identifier)
         claim: Claim = yield backend.journal.claim(proof, claimant)
     except Exception as error:
         # Catch everything: a seller's own journal may raise any error. Without a claim, two workers could do
@@ -146,14 +145,14 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
         yield backend.log_warning(f"the journal could not claim the proof: {error}")
         return (yield from _refuse(backend, request, responses.build_unavailable(503)))
     if isinstance(claim, ClientUnverified):
-        other = yield from _claim_without_credentials(backend, request, proof, claim.transaction_id)
-        if isinstance(other, Response):
-            return other
-        claim = other
+        second_claim = yield from _claim_without_credentials(backend, request, proof, claim.transaction_id)
+        if isinstance(second_claim, Response):
+            return second_claim
+        claim = second_claim
     if isinstance(claim, Claimed):
-        if isinstance(identifier, Response):
+        if isinstance(identifier_or_refusal, Response):
             yield from abandon_claim(backend, claim.lease)
-            return (yield from _refuse(backend, request, identifier))
+            return (yield from _refuse(backend, request, identifier_or_refusal))
         return (yield from _serve_first_use(backend, request, proof, claim, claimant))
     match claim:
         case AlreadyFailed(resumed) if resumed:
@@ -195,7 +194,8 @@ def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[
 def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) -> Flow[Response]:
     """Serve the payment that the proof of this request resumed."""
     if not (yield from is_awaited(backend, request)):
-        # The claim would count as the delivery of a result that waits, and the next payment as a purchase.
+        # The payer has left. To claim now would count the waiting result as delivered, and the payer's next
+        # payment would be a new purchase.
         return (yield from _refuse(backend, request, responses.build_in_progress()))
     # This proof was never settled, so its signature is not on the chain: only its payer can send it.
     claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
@@ -262,7 +262,7 @@ def _recall_predictability(
 
 
 def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predictability]:
-    """Return whether instructions can be guessed; neither answer if that cannot be found out now."""
+    """Return whether instructions can be guessed; `UNKNOWN` if that cannot be found out now."""
     recalled = yield from _recall_predictability(backend)
     if recalled is not Predictability.UNKNOWN:
         return recalled
@@ -302,20 +302,21 @@ def _serve_first_use(
         sale = describe_access(backend, request, revision, began)
     match access:
         case AccessGranted(transaction_id):
-            # A payment of an earlier request may have been authorized for a revision that was active then.
+            # If an earlier request got this transaction, use the revision of that time.
             is_known = claim.transaction_id == transaction_id
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
-            buyer = claimant if request.is_resumable or claimant.identifier else None
-            return (yield from _run_and_settle(backend, request, revision, payment, buyer))
+            # None: an earlier payment for the same request is not looked for.
+            resumer = claimant if request.is_resumable or claimant.identifier else None
+            return (yield from _run_and_settle(backend, request, revision, payment, resumer))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
             # again.
             payment = PendingPayment(lease, proof, transaction_id, revision.revision_id, sale=sale)
             yield from _record_pending(backend, payment)
             return (yield from _refuse_access(backend, request, access))
-        # Give the claim up, so that the proof can still pay for something.
         case AccessFree():
+            # Give the claim up, so that the proof can still pay for something.
             yield from abandon_claim(backend, lease)
             return (yield from _serve_free(backend, request, revision, access))
         case AccessUnpaid() if claim.transaction_id:
@@ -326,6 +327,7 @@ def _serve_first_use(
         case AccessUnpaid():
             return (yield from _handle_refused_proof(backend, request, lease, proof, access))
         case _:
+            # The same here.
             yield from abandon_claim(backend, lease)
             return (yield from _refuse_access(backend, request, access))
 
@@ -338,27 +340,27 @@ def _handle_refused_proof(
     Another worker took this claim over meanwhile. Another encoding has a row of its own, under which the
     service knows the payment.
     """
-    may_be_missed = yield from _may_miss_rows(backend)
+    may_have_hidden_row = yield from _may_have_hidden_row(backend)
     try:
         use: InProgress | AlreadyUsed | None = yield backend.journal.find_other_encoding(lease, proof)
-        ours: bool = yield backend.journal.abandon_claim(lease)
+        was_given_up: bool = yield backend.journal.abandon_claim(lease)
     except Exception as error:
         # It is unknown whether the payment is in use. A 402 would make the payer sign a second payment.
         yield backend.log_warning(
             f"the journal could not find out whether a refused payment is in use: {error}"
         )
         return (yield from _refuse(backend, request, responses.build_unavailable(503)))
-    if not ours or isinstance(use, InProgress):
+    if not was_given_up or isinstance(use, InProgress):
         return (yield from _refuse(backend, request, responses.build_in_progress()))
     if use is not None:
         # Do not tell the transaction: a stranger can read an authorization on the chain and send it.
         return (yield from _refuse(backend, request, responses.build_already_used()))
-    if may_be_missed:
+    if may_have_hidden_row:
         return (yield from _refuse(backend, request, responses.build_unconfirmed(None)))
     return (yield from _refuse_access(backend, request, access))
 
 
-def _may_miss_rows(
+def _may_have_hidden_row(
     backend: Backend,
 ) -> Flow[bool]:
     """Whether this payment may have a row encrypted with a key that this process lacks.
@@ -367,8 +369,8 @@ def _may_miss_rows(
     a new journal key.
     """
     try:
-        is_missed: bool = yield backend.journal.has_unknown_keys()
-        if not is_missed:
+        is_hidden: bool = yield backend.journal.has_unknown_keys()
+        if not is_hidden:
             return False
         yield backend.log_warning(
             "the journal has rows under a key that this process does not have", setting="journal_key"
@@ -387,13 +389,13 @@ def _find_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision
         revision: OfferRevision = yield backend.resolve_offer(request.offer)
         return revision
     except ServiceError as error:
-        failure = error
+        unread = error
     except FaregateError as error:
         return AccessFailed(502, f"nothing can be sold: {error}")
     last_read = yield from _get_known_revision(backend, request)
     if last_read is None:
-        return AccessFailed(503 if isinstance(failure, NoAnswer) else 502, f"nothing can be sold: {failure}")
-    yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {failure}")
+        return AccessFailed(503 if isinstance(unread, NoAnswer) else 502, f"nothing can be sold: {unread}")
+    yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {unread}")
     return last_read
 
 
@@ -499,8 +501,8 @@ def _ask_for_new_payment(
         return (yield from _refuse_access(backend, request, revision))
     _, access = yield from _call_access(backend, request, revision, None)
     if isinstance(access, AccessUnpaid):
-        anew = responses.build_new_payment_required(access.response, transaction_id)
-        return (yield from _refuse(backend, request, anew))
+        fresh = responses.build_new_payment_required(access.response, transaction_id)
+        return (yield from _refuse(backend, request, fresh))
     return (yield from _refuse_access(backend, request, access))
 
 
@@ -515,6 +517,7 @@ def _serve_free(
         try:
             result: HandlerResult = yield step
         finally:
+            # A Django view may await while its middleware blocks: see `RunHandler`.
             backend = step.backend or backend
     except HandlerError as error:
         yield backend.log_warning(f"{_describe_handler(request)} failed on a free request: {error}")
@@ -549,7 +552,7 @@ def _run_and_settle(
     payment: PendingPayment,
     claimant: Claimant | None,
 ) -> Flow[Response]:
-    """Run the work of a payment. Without a `claimant`, whatever else its payer has open."""
+    """Run the work of a payment. If `claimant` is None, other open payments of its payer are ignored."""
     try:
         # Write this before the work starts. After a crash, the row says that a payment is open and that its
         # work may have begun.
@@ -565,6 +568,7 @@ def _run_and_settle(
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if isinstance(started, EarlierPayment) and claimant is not None:
         return (yield from _resume(backend, request, revision, payment, claimant, started))
+    # Not `not started`: work starts on nothing but the True of a journal.
     if started is not True:
         return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
@@ -575,6 +579,7 @@ def _run_and_settle(
         try:
             result: HandlerResult = yield step
         finally:
+            # A Django view may await while its middleware blocks: see `RunHandler`.
             backend = step.backend or backend
         if request.is_observed:
             payment = describe(payment, status=result.response.status, work_ms=result.duration_ms)
@@ -616,18 +621,21 @@ def _describe_failed_work(
 
 
 def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingPayment) -> Flow[Response]:
-    """Answer a lost start: another proof has this transaction, or another worker took the claim over."""
-    may_be_missed = yield from _may_miss_rows(backend)
+    """Answer where the start of the work could not be recorded.
+
+    Another proof has this transaction, or another worker took the claim over.
+    """
+    may_have_hidden_row = yield from _may_have_hidden_row(backend)
     try:
-        ours: bool = yield backend.journal.abandon_claim(payment.lease)
+        was_given_up: bool = yield backend.journal.abandon_claim(payment.lease)
     except Exception as error:
         # A journal has the transaction already, so no fallback is written. Whether the claim is still ours is
         # unknown.
         yield backend.log_warning(f"the journal could not give up the claim: {error}", payment.transaction_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
-    if not ours:
+    if not was_given_up:
         return (yield from _refuse(backend, request, responses.build_in_progress()))
-    if may_be_missed:
+    if may_have_hidden_row:
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     return (yield from _refuse(backend, request, responses.build_already_used(payment.transaction_id)))
 
@@ -650,7 +658,7 @@ def _resume(
         return (yield from _run_and_settle(backend, request, revision, payment, None))
     try:
         if earlier.is_interrupted:
-            # No result can come of it. End it first, so that this payment need not be given up for it.
+            # No result can come of it. End it first, then this payment can be used.
             claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
             if isinstance(claim, Recoverable):
                 yield from recover(backend, claim.entry, None)
@@ -689,15 +697,15 @@ def _decide_outcome(
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
-    is_answer = result.has_raised and not is_error(status)
-    is_router_s = status >= 300 and find_slash_redirect(result.response, request) is not None
-    if status in request.billable and not is_answer and not is_router_s:
+    answers_error = result.has_raised and not is_error(status)
+    is_slash_redirect = status >= 300 and find_slash_redirect(result.response, request) is not None
+    if status in request.billable and not answers_error and not is_slash_redirect:
         _check_length(result.response, request.http.method)
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
-    if is_answer:
+    if answers_error:
         raise NotBillable(
             f"it raised or failed, and an error that is answered with {status} is no result. "
             "To sell that response, return it; put a login before the price"
