@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),
     Mutant("given-up-leads-nowhere", ROW, "return AlreadyFailed(find_resumed(self.reason))", "return AlreadyFailed()", PURCHASES),
     Mutant("purchase-freed-by-the-sweep", ROW, "            self._note_sender(owner)\n        self.expires_at", "            pass\n        self._free_purchase_unless_named()\n        self.expires_at", PURCHASES),
-    Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
+    Mutant("payer-left-while-delivery-was-written", SETTLEMENT, "if payer_waits and not was_delivered_elsewhere and not (yield from is_awaited(backend, request)):", "if False:", RESUMPTION),
     Mutant("payers-that-are-no-addresses-are-compared", INTERPRET, " and _ADDRESS.fullmatch(payer)", "", ("tests/core/test_results.py",)),
     Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, "            forget_purchase(lease)\n", "            pass\n", PURCHASES),
     Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.005 if is_from_thread else 0.0", "return 0.005 if is_from_thread else None", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),

@@ -39,10 +39,10 @@ from faregate.core.release import (
     COPIED,
     Bypass,
     build_plain_redirect,
+    has_transaction_header,
     is_error,
     is_marked,
     may_be_result,
-    was_released,
 )
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
@@ -509,7 +509,7 @@ class Checkout:
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
             # A free handler may pass on what it has bought elsewhere.
-            is_kept = self.called_handler is False and was_released(headers)
+            is_kept = self.called_handler is False and has_transaction_header(headers)
             if not mistake and (is_kept or is_marked(headers)):
                 mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:

@@ -85,8 +85,8 @@ class SettlementWrite(Enum):
     """The settlement was recorded before, and no other worker has delivered the result: the sale is not
     counted again.
 
-    Also for a row that was removed, or replaced by a new row of the proof: rows are removed only some time
-    after their end.
+    So is a settlement whose row is gone, or was replaced by a new row of the proof: a row is removed only
+    some time after its end, so its sale was counted.
     """
     DELIVERED_ELSEWHERE = "delivered elsewhere"
     """Another worker has delivered the result: it must not leave again."""
@@ -193,7 +193,9 @@ def find_resumed(code: str) -> str:
 
 @frozen
 class HoldInfo:
-    """An unfinished row, as shown to operators. Times are the journal's clock, in seconds.
+    """A row that still lacks something, as shown to operators: the payment's end, or the fetch of its result.
+
+    Times are the journal's clock, in seconds.
 
     `state` is one of `open`, `waiting`, `running`, `ok`, `failed`, `stuck`; or `settled`, of a result that is
     paid and that its payer has not fetched. `reason` says why the row is stuck. `size` is that of the result,

@@ -119,22 +119,22 @@ def complete_success(
     match completion:
         case CompletionPaid(payment_response, receipt):
             # The result is not delivered if its payer has left; the payer may come back for it.
-            awaited = yield from is_awaited(backend, request, is_last=False)
+            payer_waits = yield from is_awaited(backend, request, is_last=False)
             # The payment is proven from here on. The result leaves even if the journal cannot be written.
-            record = yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
-            is_elsewhere = awaited and record is SettlementWrite.DELIVERED_ELSEWHERE
-            if awaited and not is_elsewhere and not (yield from is_awaited(backend, request)):
-                # A busy journal takes a while, and a payer who waited long leaves in it.
-                awaited = False
-                yield from _record_settlement(backend, payment, payment_response, receipt, awaited)
+            record = yield from _record_settlement(backend, payment, payment_response, receipt, payer_waits)
+            was_delivered_elsewhere = payer_waits and record is SettlementWrite.DELIVERED_ELSEWHERE
+            if payer_waits and not was_delivered_elsewhere and not (yield from is_awaited(backend, request)):
+                # A busy journal takes a while, and a payer may leave meanwhile.
+                payer_waits = False
+                yield from _record_settlement(backend, payment, payment_response, receipt, payer_waits)
             if is_observed:
                 payment = describe_receipt(payment, receipt)
                 # Two workers may complete a payment whose lease was lost: it is reported, and counted, once.
                 if record is SettlementWrite.FIRST:
-                    yield backend.emit_event(Settled(payment.transaction_id, awaited, payment.sale))
-            if is_elsewhere:
+                    yield backend.emit_event(Settled(payment.transaction_id, payer_waits, payment.sale))
+            if was_delivered_elsewhere:
                 return DeliveredElsewhere()
-            if awaited and is_observed:
+            if payer_waits and is_observed:
                 yield backend.emit_event(Released(payment.transaction_id, payment.sale))
             return PaymentProven(outcome.result, payment_response)
         case CompletionPending(reply):
@@ -153,8 +153,8 @@ def complete_success(
 def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
     """Whether a payer waits for the result, as far as the server tells.
 
-    A quick sale looks only once, just before the result leaves (`is_last`). It cannot do without: on a busy
-    server the request may have waited before the sale began, and its payer may have left.
+    A quick sale looks only once, just before the result leaves (`is_last`). That look is always made, because
+    on a busy server the request may have waited before the sale began, and its payer may have left.
     """
     if request is None or request.has_payer_left is None:
         return request is not None

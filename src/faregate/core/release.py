@@ -23,8 +23,8 @@ place: a cache, a decorator, middleware.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
 
 A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
-asked for is a copy that something in between has kept, under whatever key: also a certain mistake. So is
-the body of a recent result in an answer for which the framework called no handler
+asked for is a copy that something in between has kept, whatever its cache key. That, too, is a certain
+mistake (rule 8). So is the body of a recent result in an answer for which the framework called no handler
 (`checkout.copy_detection`), and any such answer with the header that a paywall adds to what it releases: a
 layer outside has kept it, which may answer with a status of its own.
 """
@@ -63,7 +63,7 @@ _TRANSACTION_NAME = responses.TRANSACTION.lower()
 
 @frozen
 class Bypass:
-    """That something answered in a sold handler's place, which may have its result.
+    """How a sold handler was bypassed: something answered in its place, and may have its result.
 
     `mistake` says what the seller is to mend. `is_page` returns whether a decoded path is that of a page
     which is not sold, and whose path has no parameters.
@@ -83,13 +83,13 @@ def is_marked(headers: Headers) -> bool:
     return any(name.lower() == _MARK_NAME for name, _ in headers)
 
 
-def was_released(headers: Headers) -> bool:
+def has_transaction_header(headers: Headers) -> bool:
     """Whether these are the headers of an answer of a paywall about another payment."""
     return bool(header_values(headers, _TRANSACTION_NAME))
 
 
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
-    """Whether what answers with this status, in place of what is sold so, may be, or come of, its result."""
+    """Whether an answer with this status, in place of a handler with these offers, may carry its result."""
     if status == 402 or not is_error(status):
         return True
     return any(
@@ -129,7 +129,7 @@ def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
 def build_plain_redirect(
     status: int, headers: Headers, url: str, root_path: str, host: str, is_page: Callable[[str], bool]
 ) -> Response | None:
-    """Build a redirect that tells no more than the request and the routes do; None if this one may.
+    """Build a redirect that tells no more than the request and the routes do; None if this one may tell more.
 
     `url` is the path and the query of the request, below `root_path` on `host`. `is_page`: see `Bypass`.
     """
