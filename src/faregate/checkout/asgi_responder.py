@@ -74,7 +74,7 @@ _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a
 _UNDECIDED = (State.NEW, State.FREE)
 
 _AT_ONCE = ("uvicorn.", "asyncio.")
-"""Modules of servers whose `receive` waits for a message and does nothing else; hypercorn's is of a queue."""
+"""Modules of `receive`s that wait for a message and do nothing else. Hypercorn's is `asyncio.Queue.get`."""
 
 # Extensions by which a handler could send past the buffer; a paid handler is not offered them.
 _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
@@ -94,7 +94,7 @@ class PaywallResponder:
     """Whether there is a checkout."""
     _state = State.NEW
     """Before a checkout is opened: NEW, FREE or CLOSED."""
-    _is_body_read = False
+    _has_whole_body = False
     _is_body_bound = False
     _receive_lock: anyio.Lock | None = None
     _has_payer_left = False
@@ -130,8 +130,8 @@ class PaywallResponder:
     ) -> None:
         self._paywall = paywall
         self._has_probes = has_probes
-        self._chunks: list[bytes] = []
         # What a router has sent of the body of a result, if in chunks.
+        self._chunks: list[bytes] = []
         self._path_match = path_match
         self._find_bypass = find_bypass
         self._server_scope = server_scope
@@ -174,8 +174,8 @@ class PaywallResponder:
         checkout = self.checkout
         self._body: list[bytes] = []
         self._read_ahead_messages: deque[Message] = deque()
-        self._is_body_read = self.has_payment and checkout.incoming.content_length == "0"
-        if self._is_body_read:
+        self._has_whole_body = self.has_payment and checkout.incoming.content_length == "0"
+        if self._has_whole_body:
             checkout.bind_body(b"")
         self._is_body_bound = checkout.body_length is not None
         checkout.has_payer_left = self._look_for_payer
@@ -248,7 +248,7 @@ class PaywallResponder:
         finally:
             lock.release()
         is_work_running = self.checkout.transaction_id is not None and not self._is_sent
-        if message["type"] != "http.request" and is_work_running and self._is_body_read:
+        if message["type"] != "http.request" and is_work_running and self._has_whole_body:
             if self._has_received:
                 await self._wait_closed()
             else:
@@ -271,7 +271,7 @@ class PaywallResponder:
     async def _next_message(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._is_body_read = not message.get("more_body", False)
+            self._has_whole_body = not message.get("more_body", False)
             if self._is_body_bound:
                 self._body.append(bytes(message.get("body", b"")))
         else:
@@ -308,12 +308,12 @@ class PaywallResponder:
 
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
-        while not (self._is_body_read or self._has_payer_left):
+        while not (self._has_whole_body or self._has_payer_left):
             async with self._lock():
-                if not (self._is_body_read or self._has_payer_left):
+                if not (self._has_whole_body or self._has_payer_left):
                     self._read_ahead_messages.append(await self._next_message())
         if self.checkout.body_length is not None:  # another task may have bound it meanwhile
-            self.checkout.bind_body(b"".join(self._body) if self._is_body_read else None)
+            self.checkout.bind_body(b"".join(self._body) if self._has_whole_body else None)
             self._body.clear()
 
     def send(self, message: Message) -> Awaitable[None]:
@@ -388,7 +388,7 @@ class PaywallResponder:
     ) -> Awaitable[None]:
         """Pass on what came out of a router, and mark it if it is a result.
 
-        `is_routed` returns whether a route of this router answered, and no application that it leads to.
+        `is_routed` returns whether a route of this router itself answered, not one of a mounted application.
         """
         kind = message["type"]
         if kind == _START and self._probe is None:
@@ -438,10 +438,10 @@ class PaywallResponder:
             # Here, because any middleware around the routes may answer it.
             self.strip_result(error)
             if self.checkout.is_work_paid:
-                self.checkout.note_cut()
+                self.checkout.note_no_result()
             raise
         if self._probe is probe and self._is_relaying and self.checkout.is_work_paid:
-            self.checkout.note_cut()
+            self.checkout.note_no_result()
 
     def strip_result(self, error: Exception) -> None:
         """Remove the result of a paid handler from its error, before other code answers the error."""
@@ -496,7 +496,7 @@ class PaywallResponder:
             self._close()
 
     def _prepare_replacement(self, error: Exception) -> None:
-        """Prepare what replaces the response to an exception of paid work, unless that is an error."""
+        """Prepare the answer in case a handler of exceptions makes a non-error of what paid work raised."""
         if self._is_sent:  # this exception gets no response any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
@@ -588,7 +588,7 @@ class PaywallResponder:
 
 
 def _find_pause(receive: Receive) -> float | None:
-    """Find for how many seconds a message is waited for that may be there; None if it is given at once.
+    """Return how long to wait for a message that may have arrived; None if the server gives it at once.
 
     uvicorn and hypercorn give it at once under asyncio. Granian fetches messages from another thread, also
     for middleware that asks it. Such middleware, as Starlette's `BaseHTTPMiddleware`, asks in a task of its
@@ -603,7 +603,7 @@ def _find_pause(receive: Receive) -> float | None:
 
 
 def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that waits for one future of asyncio, if it waits, and end it there.
+    """Run a coroutine to its first wait, which is for a future of asyncio, and close it there.
 
     A scope that is cancelled at once does the same in two turns of the loop and 80 calls.
     """
@@ -616,7 +616,7 @@ def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
 
 async def _cancel_soon(scope: anyio.CancelScope, pause: float) -> None:
     """Cancel after so many seconds, and 20 turns of the event loop: a turn of a busy one takes longer."""
-    await anyio.sleep(pause)  # in one: uvloop counts whole milliseconds, and takes less for none
+    await anyio.sleep(pause)  # one sleep, not several: uvloop rounds below a millisecond to zero
     for _ in range(20):
         await anyio.sleep(0)
     scope.cancel()
@@ -642,7 +642,7 @@ def ask_payment(
 
 
 def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int], Any] | None:
-    """Return what notes the response to an exception; None if no work has begun that it could replace."""
+    """Return what notes the response to an exception; None if there is nothing to note."""
     responder = find_responder(scope)
     if responder is None:
         replacement = _find_replacement(scope, error)

@@ -3,8 +3,9 @@
 An adapter makes one checkout per request and passes `read_body`, which reads a small body early: the payment
 is bound to that body. A paid handler calls `authorize`, which drives the payment flow up to the work. When
 the application has answered, the adapter calls `complete` with the buffered response, or `fail` with the
-error that ended it; both drive the flow to its end and return what the payer gets. Before a response without
-a payment leaves, the adapter asks `allow_unpaid`. Nothing leaves by another way.
+error that ended it; both drive the flow to its end and return what the payer gets. The three are in
+`blocking_checkout`, and in `async_checkout` as `aauthorize`, `acomplete` and `afail`. Before a response
+without a payment leaves, the adapter asks `allow_unpaid`. Nothing leaves by another way.
 
 The usual moves (`states.TRANSITIONS` has all of them):
 
@@ -132,7 +133,7 @@ class Checkout:
     is_compared = True
     """Whether the body of the result is remembered as a whole, so that copies of it are found."""
     recorded = b""
-    """The body that was recorded as it came from the handler: it leaves as it is, or changed."""
+    """The body that was recorded as it came from the handler; something behind may have changed it since."""
     has_payer_left: HasPayerLeft | None = None
     """Finds whether the payer waits no longer; None if the adapter cannot tell."""
     most_settle_wait = math.inf
@@ -290,19 +291,19 @@ class Checkout:
     def start_work(self, prices_inside: int = 0) -> None:
         """Note that the handler runs now: its payment may be asked for only `prices_inside` times more.
 
-        That is how many prices for the same offer stand between this one and the function.
+        That is how many more decorators with the same offer are below this one.
         """
         if self._asks_left is None:
             self._asks_left = prices_inside
 
     def expect(self, sold: Offer) -> None:
-        """Let no result leave before `aauthorize` was awaited for this offer.
+        """Let no result leave before `aauthorize` (of `async_checkout`) was awaited for this offer.
 
         Raises `ConfigurationError` after the response has begun, awaited or not.
         """
         self._expected = sold
         if self.state is State.FREE:
-            self._cut(sold)
+            self._raise_late_price(sold)
 
     def _may_begin(self, offer: Offer) -> bool:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
@@ -318,13 +319,13 @@ class Checkout:
                 self._asks_left -= 1
             return False
         if self.state is State.FREE:
-            self._cut(offer)
+            self._raise_late_price(offer)
         if self._sold is not None:
             self._refuse_second(offer)
         if self.outer is not None and self.outer.payment is not None:
             self._raise_sold_twice(
                 f"{offer.sells!r} is sold behind another price that this request has passed: one payment "
-                "cannot pay both. Take one of the two away, such as that of the prefix outside."
+                "cannot pay both. Take one of the two away, for example the one on the prefix."
             )
         if not self.path_match.is_path:
             self._refuse_path()
@@ -354,7 +355,7 @@ class Checkout:
         self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
         raise ConfigurationError(mistake)
 
-    def _cut(self, offer: Offer) -> NoReturn:
+    def _raise_late_price(self, offer: Offer) -> NoReturn:
         """Cut a response that is on its way: the rest of it is sold. Raises `ConfigurationError`."""
         self.late = self._mistake = ConfigurationError(
             f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
@@ -472,11 +473,11 @@ class Checkout:
     def check_late(self) -> None:
         """Raise the mistake of a handler that names a price after its response began."""
         if self.late is None and len(self._offers_made) > self._offers_at_start:
-            self._end_late(ConfigurationError(self._describe_unpaid_offer()))
+            self._raise_late(ConfigurationError(self._describe_unpaid_offer()))
         if self.late is not None:
             raise self.late
 
-    def _end_late(self, mistake: ConfigurationError) -> NoReturn:
+    def _raise_late(self, mistake: ConfigurationError) -> NoReturn:
         """End a response that is on its way. Raises `ConfigurationError`."""
         self.late = mistake
         if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
@@ -554,7 +555,7 @@ class Checkout:
         if len(sent) <= RESULTS.longest:
             sent += chunk
             if RESULTS.has_length(len(sent)) and RESULTS.is_copy(bytes(sent)):
-                self._end_late(ConfigurationError(COPIED))
+                self._raise_late(ConfigurationError(COPIED))
 
     def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
         """Build a response that certainly has no result, in place of one that may; None if there is none.
@@ -618,7 +619,7 @@ class Checkout:
         if self.state is State.AUTHORIZED:
             self.answerer = Answerer.OTHER
 
-    def note_cut(self) -> None:
+    def note_no_result(self) -> None:
         """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
         self.buffer.was_cut = True
         if self.answerer is Answerer.HANDLER:
@@ -630,7 +631,7 @@ class Checkout:
             self.answerer = Answerer.HANDLER
 
     def note_status(self, status: int) -> None:
-        """Note with which status a route answered: what is made of an error behind it is not a result.
+        """Note with which status a route answered: if it failed, what replaces its error is not a result.
 
         An error that is made of a result may carry it. Below a prefix something else may answer in place of a
         route that was not found.
@@ -639,7 +640,7 @@ class Checkout:
         if status < 400 or billed:
             self.has_answered_result = True
         if status >= 400 and not billed and (self.path_match.offer is None or self.is_prefix_called):
-            self.note_cut()
+            self.note_no_result()
 
     def check_deadline(self) -> None:
         """Raise `WorkTimedOut` if the work took too long: called where the handler cannot be cancelled."""
