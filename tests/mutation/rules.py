@@ -329,7 +329,7 @@ MUTANTS = (
     Mutant("paid-for-and-sold-again-after-ten-minutes", ROW, "or self.has_expired_result(now):", "and not self.has_expired_result(now):", PAID_BEFORE),
     Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
     Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),
-    Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return unknown\n", "                return True\n", STORE_TESTS),
+    Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return had_no_transaction\n", "                return True\n", STORE_TESTS),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(backend, request, payment, settlement))\n"
            "        case Replayable(",
            "            return (yield from _ask_for_new_payment(backend, request, payment.transaction_id))\n"

@@ -60,8 +60,8 @@ class PersistentJournal:
         self._clock = clock
         self._run = run
         locks = get_locks(store)
-        options = () if locks is None else (locks.take,)
-        self._heartbeat = Heartbeat(self._renew, self._give_back, policy.renew_every, *options)
+        take_lock = () if locks is None else (locks.take,)
+        self._heartbeat = Heartbeat(self._renew, self._give_back, policy.renew_every, *take_lock)
         self._quota = Quota(store, max_rows, max_bytes)
         self._rows = RowAccess(
             store, BlockingRows(store), self._keyring, seller, policy, clock, self._heartbeat
@@ -87,21 +87,21 @@ class PersistentJournal:
         self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _give_back(self, lease: Lease) -> None:
-        self._perform(self._procedures.give_back(lease))
+        self._drive(self._procedures.give_back(lease))
 
-    def _perform(self, procedure: Procedure[T]) -> T:
+    def _drive(self, procedure: Procedure[T]) -> T:
         return driver.run(procedure)
 
     # Claims, and writes under a lease
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
-        return self._perform(self._procedures.claim(proof, claimant))
+        return self._drive(self._procedures.claim(proof, claimant))
 
     def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
-        return self._perform(self._procedures.find_other_encoding(lease, proof))
+        return self._drive(self._procedures.find_other_encoding(lease, proof))
 
     def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
-        return self._perform(self._procedures.claim_transaction(transaction_id, claimant))
+        return self._drive(self._procedures.claim_transaction(transaction_id, claimant))
 
     def record_transaction(
         self,
@@ -111,37 +111,37 @@ class PersistentJournal:
         seconds: float,
         claimant: Claimant | None = None,
     ) -> bool | EarlierPayment:
-        start = self._procedures.record_transaction(lease, transaction_id, revision_id, seconds, claimant)
-        return self._perform(start)
+        procedure = self._procedures.record_transaction(lease, transaction_id, revision_id, seconds, claimant)
+        return self._drive(procedure)
 
     def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
-        return self._perform(self._procedures.record_resumption(lease, transaction_id, revision_id, resumed))
+        return self._drive(self._procedures.record_resumption(lease, transaction_id, revision_id, resumed))
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
-        self._perform(self._procedures.record_pending(lease, transaction_id, revision_id))
+        self._drive(self._procedures.record_pending(lease, transaction_id, revision_id))
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
-        return self._perform(self._procedures.record_outcome(lease, outcome))
+        return self._drive(self._procedures.record_outcome(lease, outcome))
 
     def schedule_retry(self, lease: Lease) -> bool:
-        return self._perform(self._procedures.schedule_retry(lease))
+        return self._drive(self._procedures.schedule_retry(lease))
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
-        self._perform(self._procedures.mark_stuck(lease, reason))
+        self._drive(self._procedures.mark_stuck(lease, reason))
 
     def postpone(self, lease: Lease) -> None:
-        self._perform(self._procedures.postpone(lease))
+        self._drive(self._procedures.postpone(lease))
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> SettlementWrite:
-        return self._perform(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
+        return self._drive(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
-        return self._perform(self._procedures.record_final(lease, paid, reason, receipt))
+        return self._drive(self._procedures.record_final(lease, paid, reason, receipt))
 
     def abandon_claim(self, lease: Lease) -> bool:
-        return self._perform(self._procedures.abandon_claim(lease))
+        return self._drive(self._procedures.abandon_claim(lease))
 
     # Open payments
 

@@ -48,7 +48,7 @@ from faregate.journals.row_operations import (
 from faregate.journals.states import RowState
 from faregate.journals.store import PurchaseTaken, Record, TransactionTaken, may_be_removed
 
-# A failed attempt means that another writer made progress.
+# A failed attempt means that another writer made progress: so many in a row cannot be chance.
 ATTEMPTS = 64
 
 
@@ -70,19 +70,19 @@ class Procedures:
         for _ in range(ATTEMPTS):
             now = self._clock()
             # A full journal refuses only new rows. A known proof is still answered.
-            full = yield from self._check_quota(now)
+            refusal = yield from self._check_quota(now)
             make_room = partial(self._quota.make_room, now)
             holder = yield from self._rows.make_holder()
             row, stamp = self._create_row(proof, claimant, lookup_keys, holder, now), make_id()
-            if full is None and (
+            if refusal is None and (
                 yield self._rows.perform(Insert(self._rows.codec.pack(row, stamp), list(lookup_keys), now))
             ):
-                return self._count(row, stamp)
+                return self._count_and_grant(row, stamp)
             record: Record | None = yield self._rows.perform(Find(list(lookup_keys)))
             if record is not None and record["stamp"] == stamp:  # written twice, as the first reply was lost
-                return self._count(row, stamp)
-            if record is None and full is not None and not (yield self._rows.run(make_room)):
-                raise full
+                return self._count_and_grant(row, stamp)
+            if record is None and refusal is not None and not (yield self._rows.run(make_room)):
+                raise refusal
             claim = None
             if record is not None:
                 fingerprint = lookup_keys[record["key"]].fingerprint
@@ -108,7 +108,7 @@ class Procedures:
             lookup.key, lookup.key_id, lookup.fingerprint, proof, line, holder, now, self._policy
         )
 
-    def _count(self, row: Row, stamp: int) -> Claim:
+    def _count_and_grant(self, row: Row, stamp: int) -> Claim:
         self._quota.add(1, 0)
         return self._rows.grant(Claimed(RowLease(row.key, row.fence)), row, stamp, self._policy.claim_lease)
 
@@ -190,6 +190,7 @@ class Procedures:
             earlier = yield from self._describe_earlier(row, claimant)
             if earlier is not None:
                 return earlier
+            # This claimant may not have that result: sell anew, without a purchase.
             purchase = ""
         raise _conflict_error()
 
@@ -290,16 +291,18 @@ class Procedures:
 
     def schedule_retry(self, lease: Lease) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
-        row, _ = yield from self._end(lease, lambda row: row.schedule_retry(lease, now, policy))
+        row, _ = yield from self._change_and_end_lease(
+            lease, lambda row: row.schedule_retry(lease, now, policy)
+        )
         return row is None or row.state is not RowState.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> Procedure[None]:
         now = self._clock()
-        yield from self._end(lease, lambda row: row.mark_stuck(lease, reason, now))
+        yield from self._change_and_end_lease(lease, lambda row: row.mark_stuck(lease, reason, now))
 
     def postpone(self, lease: Lease) -> Procedure[None]:
         now, policy = self._clock(), self._policy
-        yield from self._end(lease, lambda row: row.postpone(lease, now, policy))
+        yield from self._change_and_end_lease(lease, lambda row: row.postpone(lease, now, policy))
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
@@ -312,10 +315,10 @@ class Procedures:
             return row.record_settlement(lease, payment_response, receipt, delivered, now, policy)
 
         try:
-            row, changed = yield from self._end(lease, change)
+            row, changed = yield from self._change_and_end_lease(lease, change)
         except PurchaseTaken:
             forget_purchase(lease)
-            row, changed = yield from self._end(lease, change)
+            row, changed = yield from self._change_and_end_lease(lease, change)
         if row is None:
             # Only a row that has ended is removed, so this payment was counted before.
             return SettlementWrite.REPEATED
@@ -323,7 +326,7 @@ class Procedures:
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> Procedure[bool]:
         now, policy = self._clock(), self._policy
-        _, changed = yield from self._end(
+        _, changed = yield from self._change_and_end_lease(
             lease, lambda row: row.record_final(lease, paid, reason, receipt, now, policy)
         )
         return changed
@@ -351,7 +354,7 @@ class Procedures:
             if record is None:
                 return False
             row = yield from self._rows.unpack(record)
-            unknown, after = row.state is RowState.CLAIMED, row.copy()
+            had_no_transaction, after = row.state is RowState.CLAIMED, row.copy()
             if row.may_be_forgotten(lease):
                 done = yield self._rows.perform(Delete(row.key, record["stamp"]))
                 self._quota.free(int(done))
@@ -360,7 +363,7 @@ class Procedures:
             else:
                 return False
             if done:
-                return unknown
+                return had_no_transaction
         raise _conflict_error()
 
     def give_back(self, lease: Lease) -> Procedure[None]:
@@ -368,7 +371,9 @@ class Procedures:
         now, policy = self._clock(), self._policy
         yield from self._change(lease, lambda row: row.give_back(lease, now, policy))
 
-    def _end(self, lease: Lease, change: Callable[[Row], bool]) -> Procedure[tuple[Row | None, bool]]:
+    def _change_and_end_lease(
+        self, lease: Lease, change: Callable[[Row], bool]
+    ) -> Procedure[tuple[Row | None, bool]]:
         """Apply a change that gives the lease back."""
         self._heartbeat.remove(lease.key)
         return (yield from self._change(lease, change))

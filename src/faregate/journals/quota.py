@@ -5,7 +5,7 @@ from faregate.journals.store import RowStore
 
 MEASURE_SECONDS = 10.0
 FULL_SECONDS = 1.0
-"""For so long a full journal refuses without measuring again, which would cost more than to refuse."""
+"""How long a full journal refuses before it is measured again: to measure costs more than to refuse."""
 PURGE_BATCH = 1000
 """Expired rows removed in one transaction: few enough that other writers get their turn."""
 MAX_PURGE_BATCHES = 10
@@ -37,7 +37,7 @@ class Quota:
         self._full_at = -FULL_SECONDS
 
     def purge(self, now: float) -> None:
-        """Delete expired rows, and the results of delivered ones."""
+        """Delete expired rows, and results whose redelivery window is over."""
         for _ in range(MAX_PURGE_BATCHES):
             if self._store.drop_results(now, PURGE_BATCH) < PURGE_BATCH:
                 break
@@ -74,8 +74,8 @@ class Quota:
 
         Return whether there were any.
         """
-        is_known = self._forgot_none_at <= now < self._forgot_none_at + FULL_SECONDS
-        if self._rows < self._max_rows or is_known:
+        has_nothing_to_forget = self._forgot_none_at <= now < self._forgot_none_at + FULL_SECONDS
+        if self._rows < self._max_rows or has_nothing_to_forget:
             return False
         forgotten = self._store.forget_delivered(PURGE_BATCH)
         if forgotten:

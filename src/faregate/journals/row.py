@@ -79,10 +79,10 @@ MAX_REQUEST_LINE = 4096
 
 @frozen
 class Fingerprint:
-    """Keyed hashes of a request: of method and URL, of each credential, and, or "", of its body and its
-    payment's authorization.
+    """Keyed hashes of a request: of method and URL, of each credential, of its body and of its payment's
+    authorization (each of these two "" if there is none).
 
-    The latter is the same in all encodings of a payment.
+    That of the authorization is the same in all encodings of a payment.
     """
 
     request: str
@@ -106,16 +106,15 @@ class Row:
 
     `expires_at` is None exactly while the payment is open. `generation` counts the leases. `owner` is empty
     while no process has the lease; of a delivered row it may be who sent the result (rule 6). `touched_at` is
-    when the owner wrote last: of a final row, when it ended or was delivered first. `client` has the hashes
-    of the credentials that the result is bound to, separated
-    by spaces. A hash begins with `EXACT`, `STABLE` or `PREDICTABLE` (`faregate.core.request_headers`) if its
-    credential was so marked. `holds_so_far` counts how often the payment was left open for a later retry:
-    each time doubles the back-off, up to a limit, and operators see the number as `HoldInfo.attempts`.
-    `forget_at` is until when a settled row is remembered, with its result or without; None if it was never
-    settled. `purchase` is a keyed hash of the payer that the proof names and of the request or the identifier
-    (rule 6), or empty. `request_line` is the method and the URL, for operators. `payer` is an address, or
-    empty where the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a
-    result.
+    when the owner wrote last: of a final row, when it ended or was delivered first. `request` is a keyed hash
+    (`Fingerprint.request`), and `request_line` the method and the URL, for operators. `client` has the hashes
+    of the credentials that the result is bound to, separated by spaces. A hash begins with `EXACT`, `STABLE`
+    or `PREDICTABLE` (`faregate.core.request_headers`) if its credential was so marked. `holds_so_far` counts
+    how often the payment was left open for a later retry: each time doubles the back-off, up to a limit, and
+    operators see the number as `HoldInfo.attempts`. `forget_at` is until when a settled row is remembered,
+    with its result or without; None if it was never settled. `purchase` is a keyed hash of the payer that the
+    proof names and of the request or the identifier (rule 6), or empty. `payer` is an address, or empty where
+    the receipt or the proof has it. `reason` is why a row is stuck, or why it ended without a result.
     """
 
     key: bytes
@@ -509,7 +508,7 @@ class Row:
         """
         if self.delivered and not changed and self.fence != lease.fence:
             return SettlementWrite.DELIVERED_ELSEWHERE
-        # A settlement that fits no result here was for an earlier row of this proof, which has expired.
+        # No result fits: it belongs to an earlier row of this proof, which was counted and removed.
         if was_settled or not (changed or self.state in FINAL):
             return SettlementWrite.REPEATED
         return SettlementWrite.FIRST
@@ -656,7 +655,7 @@ def _get_copy(lease: Lease) -> RowCopy:
 
 
 def _get_retention(policy: JournalPolicy) -> float:
-    """For how long a settled row is remembered at least: no shorter than any of them has its result."""
+    """For how long a settled row is remembered at least: as long as any settled row keeps its result."""
     return max(policy.delivered_retention, policy.redelivery_window, policy.undelivered_retention)
 
 
