@@ -162,6 +162,12 @@ def add_tools(shop: Shop) -> None:
         runs.append("structured_unsendable")
         return "sunny \ud800"
 
+    @server.tool()
+    @paid("daily_report")
+    def number_unsendable() -> dict[str, float]:
+        runs.append("number_unsendable")
+        return {"degrees": float("nan")}
+
     @server.tool(structured_output=False)
     @paid("daily_report")
     def meta_unsendable() -> CallToolResult:

@@ -129,7 +129,9 @@ async def test_a_protocol_error_is_failed_work(shop: Shop) -> None:
     assert shop.statuses == ["failed"]
 
 
-@pytest.mark.parametrize("tool", ["plain_unsendable", "structured_unsendable", "meta_unsendable"])
+@pytest.mark.parametrize(
+    "tool", ["plain_unsendable", "structured_unsendable", "number_unsendable", "meta_unsendable"]
+)
 async def test_a_result_that_cannot_be_sent_is_not_charged(shop: Shop, tool: str) -> None:
     """The SDK writes results as UTF-8 after the payment, and a lone surrogate has no form there."""
     async with shop.connect() as buyer:
@@ -137,6 +139,23 @@ async def test_a_result_that_cannot_be_sent_is_not_charged(shop: Shop, tool: str
             assert (await buyer.buy(tool)).is_error
     assert shop.runs == [tool]
     assert shop.statuses == ["failed"]
+
+
+async def test_what_middleware_makes_of_a_result_has_to_fit_the_output_schema(shop: Shop) -> None:
+    """Clients refuse it, after the payment."""
+
+    async def spoil(ctx: Any, call_next: Any) -> Any:
+        result = await call_next(ctx)
+        if isinstance(result, dict) and "sunny" in str(result):
+            return {**result, "structuredContent": {"result": 42}}
+        return result
+
+    shop.server.middleware.append(spoil)
+    async with shop.connect() as buyer:
+        with pytest.raises(MCPError) as raised:
+            await buyer.buy("report")
+    assert "42" not in str(raised.value.error)
+    assert (shop.runs, shop.statuses) == (["Oslo"], ["failed"])
 
 
 async def test_after_a_failure_the_same_payment_is_answered_with_a_new_price(shop: Shop) -> None:

@@ -28,6 +28,7 @@ from faregate.mcp.results import (
     HEADERS,
     Result,
     build_result,
+    check_output,
     dump_result,
     find_status,
     is_question,
@@ -178,6 +179,7 @@ class ToolCall:
                     record_results((result, *self._returned[-1:]))
                 if is_question(result):
                     raise ConfigurationError(QUESTION)
+                self._check_output(result)
                 self._checkout.buffer.start(find_status(result), HEADERS)
                 self._checkout.buffer.append(write_body(result))
             except Exception as error:
@@ -187,6 +189,11 @@ class ToolCall:
         if answer.released:
             await self._outbox.release()
         return self._build(answer)
+
+    def _check_output(self, result: Result) -> None:
+        schema = None if self._tool is None else self._tool.output_schema
+        if schema is not None and self._checkout.is_work_paid and not result.get("isError"):
+            check_output(result, schema)
 
     async def _on_error(self, error: BaseException) -> Result:
         # Asked before `afail`, which changes the state that this depends on.

@@ -10,6 +10,8 @@ Rules
 import json
 from base64 import b64decode
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, cast
 
 from mcp_types import JSONRPCResponse
@@ -47,6 +49,26 @@ def write_body(result: Result) -> bytes:
     # As the SDK does later, after the payment: it has no form for lone surrogates and deep nesting.
     JSONRPCResponse(jsonrpc="2.0", id=0, result=result).model_dump_json(by_alias=True, exclude_unset=True)
     return json.dumps(result, separators=(",", ":")).encode()
+
+
+def check_output(result: Result, schema: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for structured content that clients refuse, as the SDK's own does.
+
+    The SDK checks what a tool returns, and not what becomes of it: NaN is a number, and null in JSON.
+    """
+    if result.get("structuredContent") is None:
+        return
+    error = next(_compile(json.dumps(schema)).iter_errors(result["structuredContent"]), None)
+    if error is not None:  # its message has the result
+        place = "/".join(map(str, error.absolute_schema_path))
+        raise ValueError(f"its structured content does not fit the output schema, at {place}")
+
+
+@lru_cache(maxsize=256)
+def _compile(schema: str) -> Any:
+    validators: Any = import_module("jsonschema.validators")  # which the SDK needs; it has no types
+    parsed = json.loads(schema)
+    return validators.validator_for(parsed)(parsed)
 
 
 def build_result(response: Response, envelope: Result, *, structured: bool) -> Result:
