@@ -268,6 +268,18 @@ def test_a_row_that_was_taken_over_is_not_given_back(
     assert theirs.record_outcome(taken.lease, GOOD)
 
 
+def test_a_lease_whose_write_was_repeated_is_kept(open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, theirs = open_one(), open_one()
+    lease = started(mine)
+    disk = NoRoom(mine, monkeypatch)
+    with pytest.raises(JournalError, match="no room"):
+        mine.record_outcome(lease, GOOD)
+    disk.is_full = False
+    assert mine.record_outcome(lease, GOOD)
+    beat(mine)
+    assert theirs.claim("proof", HERE) == InProgress()
+
+
 def test_a_failed_write_does_not_end_the_leases_of_other_work(
     open_one: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ class Heartbeat:
         """Renew the lease of this row until it is removed, for so many seconds at most."""
         with self._lock:
             self._leases[key] = monotonic() + seconds
+            self._unwritten.pop(key, None)
             self._start_thread()
 
     def remove(self, key: bytes) -> None:
