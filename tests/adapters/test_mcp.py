@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from faregate.mcp import paid
-from faregate.mcp.requests import write_bound
+from faregate.mcp.requests import serialize_bound_arguments
 from faregate.x402.payment_identifier import EXTENSION
 from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
 from tests.support.faulty_service import FaultyService, answers, lost_after, lost_before
@@ -420,9 +420,9 @@ async def test_answers_to_earlier_questions_are_bound_to_the_payment(shop: Shop)
     "state", [None, 1, "", "sealed", "[]", "{}", '{"outcomes": 1}', '{"outcomes": {"key": 1}}', "[" * 100_000]
 )
 def test_a_state_without_answers_binds_nothing(state: Any) -> None:
-    assert write_bound({"arguments": {"city": "Oslo"}, "requestState": state}) == write_bound(
-        {"arguments": {"city": "Oslo"}}
-    )
+    assert serialize_bound_arguments(
+        {"arguments": {"city": "Oslo"}, "requestState": state}
+    ) == serialize_bound_arguments({"arguments": {"city": "Oslo"}})
 
 
 async def test_the_payment_is_no_argument_of_the_tool(shop: Shop) -> None:

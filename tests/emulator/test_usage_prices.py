@@ -163,7 +163,7 @@ def test_a_facilitator_that_moves_another_amount(
     assert answer["receipt"]["payment"]["settled_atomic"] == str(settled)
     assert decode_header(answer["payment_response"])["amount"] == str(settled)
     assert answer["transaction"]["settled_atomic"] == str(settled)
-    assert f"settled {settled} atomic units, and 1200 were asked" in caplog.text
+    assert f"settled {settled} atomic units instead of 1200;" in caplog.text
 
 
 def test_a_facilitator_that_moves_nothing(seller: ApiClient) -> None:

@@ -560,7 +560,7 @@ MUTANTS = (
     Mutant("an-address-changes-unasked", SQL + "apply.py", "else account.pay_to != config.seller.pay_to", "else False", ("tests/service/test_commands.py",)),
     # Tools of MCP servers
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
-    Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: write_bound(self._params),\n", "", MCP_TESTS),
+    Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: serialize_bound_arguments(self._params),\n", "", MCP_TESTS),
     Mutant("mcp-binds-the-last-answers-only", MCP + "requests.py", 'if earlier := _find_earlier_answers(params.get("requestState")):', "if earlier := None:", MCP_TESTS),
     Mutant("mcp-sells-what-clients-refuse", MCP + "calls.py", "            check_output(result, schema)\n", "            pass\n", MCP_TESTS),
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
@@ -570,7 +570,7 @@ MUTANTS = (
     Mutant("mcp-resources-give-kept-results", MCP + "middleware.py", "if is_copy(answer, returned):", "if False:", MCP_COPIES),
     Mutant("mcp-interceptors-are-tools", MCP + "copy_detection.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-tools-outlive-their-calls", MCP + "calls.py", "        if not self._is_released:\n", "        if False:\n", (*MCP_MISTAKES, "-k", "outlives")),
-    Mutant("mcp-speaks-through-other-sessions", MCP + "side_channels.py", "(self._outbox, SPEAKING.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),
+    Mutant("mcp-speaks-through-other-sessions", MCP + "side_channels.py", "(self._outbox, CURRENT_OUTBOX.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),
     Mutant("mcp-keeps-what-tools-write-into-requests", MCP + "calls.py", "aauthorize(sold, self._prepare_work, ask)", "aauthorize(sold, lambda: _restore_nothing, ask)", ("tests/adapters/test_mcp_transports.py", "-k", "writes_into")),
     Mutant("mcp-starts-with-an-event-store", MCP + "tools.py", "        mistakes.append(EVENT_STORE)", "        pass", MCP_STREAMS),
 )  # fmt: skip

@@ -202,7 +202,7 @@ def test_the_books_say_what_the_chain_shows(
             metrics = shop.read_metrics()
     assert "faregate_service_other_amounts_total 1.0" in metrics
     assert "faregate_service_exceeded_maximums_total 0.0" in metrics
-    assert "settled 500000 atomic units, and 12300 were asked" in caplog.text
+    assert "settled 500000 atomic units instead of 12300;" in caplog.text
 
 
 def test_a_facilitator_without_the_scheme_sells_nothing_by_use(

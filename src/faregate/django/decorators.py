@@ -1,8 +1,7 @@
 """`@paid` on a view, and `paid_include` for a whole urlconf.
 
-The price is on what the resolver runs. The decorator asks for the payment
-itself; the middleware does so earlier, outside of any transaction, where the decorator is the outermost
-thing on the view.
+The price is on what the resolver runs. The decorator asks for the payment itself; the middleware does so
+earlier, outside of any transaction, where the decorator is the outermost thing on the view.
 """
 
 import asyncio

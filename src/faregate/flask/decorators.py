@@ -49,7 +49,7 @@ _SESSION = "faregate.flask.session"
 _GROUPS = "faregate.flask.groups"
 """In the environ: what the groups of a view are sold as, until they are paid for."""
 _SELLS = "faregate_sells"
-"""On the function of an app that dispatches a request, if it asks for the payment of groups."""
+"""On an app's `dispatch_request` that `_price_dispatch` has replaced."""
 _NO_PAYWALL = (
     "A view sells {sells!r}, but its app has no paywall: call Faregate(app) or paywall.init_app(app)"
 )
@@ -82,11 +82,11 @@ def authorize(sold: Offer, prices_inside: int | None = None) -> Response | None:
 
     `prices_inside`: see `Checkout.start_work`; None before the view.
     """
-    asked = _get_request()
-    environ = asked.environ
+    current_request = _get_request()
+    environ = current_request.environ
     if (checkout := find_checkout(environ)) is not None:
         checkout.check_path(find_path(environ)[0])
-        checkout.begin_call(asked)
+        checkout.begin_call(current_request)
     app = _get_app()
     if NAME not in app.extensions:
         raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))
@@ -238,17 +238,17 @@ def make_before_request(sold: Offer) -> Callable[[], None]:
     """
 
     def sell() -> None:
-        app, asked = _get_app(), _get_request()
-        rule = asked.url_rule
-        if rule is None or _is_answered_by_flask(rule, asked.method):
+        app, current_request = _get_app(), _get_request()
+        rule = current_request.url_rule
+        if rule is None or _is_answered_by_flask(rule, current_request.method):
             return
         if NAME not in app.extensions:
             raise ConfigurationError(_NO_PAYWALL.format(sells=sold.sells))
-        if recall_rule(app, rule, asked.method).is_exempt:
+        if recall_rule(app, rule, current_request.method).is_exempt:
             return
         if not hasattr(app.dispatch_request, _SELLS):
             _price_dispatch(app)
-        asked.environ.setdefault(_GROUPS, []).append(sold)
+        current_request.environ.setdefault(_GROUPS, []).append(sold)
 
     sell.__dict__[OFFER] = sold
     return sell
@@ -288,18 +288,18 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     It is a `url_value_preprocessor`: Flask calls these before any `before_request`, and looks at none
     whether it is async. Raises `ConfigurationError`.
     """
-    asked = _get_request()
+    current_request = _get_request()
     for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
         raise ConfigurationError(mistake)
-    _check_entrance(app, asked.environ)
+    _check_entrance(app, current_request.environ)
     defer_session_writes(app)
-    rule = asked.url_rule
+    rule = current_request.url_rule
     if rule is None:
         return
-    placement = recall_rule(app, rule, asked.method)
+    placement = recall_rule(app, rule, current_request.method)
     for mistake in placement.mistakes:
         raise ConfigurationError(mistake)
-    checkout = find_checkout(asked.environ)
+    checkout = find_checkout(current_request.environ)
     if checkout is not None:
         checkout.begin_prefix_call()
     if checkout is None or not checkout.path_match.refused:
@@ -312,7 +312,7 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
 def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
     """Check that the paywall of this app saw the path that the router reads. Raises `ConfigurationError`.
 
-    A view with a price of its own says so itself.
+    A view with its own price checks the path itself (`authorize`).
     """
     entered, paths = environ.get(ENTERED), (environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", ""))
     if entered == (app.extensions[NAME], *paths):
@@ -338,8 +338,8 @@ def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
 
 def check_response(response: Response) -> Response:
     """An `after_request` that withholds what came in a paid view's place. Raises `ConfigurationError`."""
-    asked = _get_request()
-    checkout = find_checkout(asked.environ)
+    current_request = _get_request()
+    checkout = find_checkout(current_request.environ)
     if checkout is None:
         return response
     checkout.checked_status = response.status_code
@@ -356,12 +356,14 @@ def check_response(response: Response) -> Response:
     if _SOLD in response.__dict__:
         # An error that was kept, which may leave: Flask has put the session of another sale on the object.
         del response.headers["Set-Cookie"]
-    if asked.method == "OPTIONS" and is_sold_without_options(app, asked.environ, status, asked.url_rule):
+    if current_request.method == "OPTIONS" and is_sold_without_options(
+        app, current_request.environ, status, current_request.url_rule
+    ):
         # Flask's own answer is an empty 200. A cache that ignores the method may have answered with a result.
         is_own = status == 200 and response.calculate_content_length() == 0
         preflight = build_preflight(tuple(response.headers))
         return app.response_class(b"", 200 if is_own else 204, list(preflight.headers))
-    bypass = find_bypass(app, asked.environ, status, asked.url_rule)
+    bypass = find_bypass(app, current_request.environ, status, current_request.url_rule)
     if bypass is None:
         return response
     answer = checkout.build_plain(status, tuple(response.headers), bypass)

@@ -23,7 +23,7 @@ from faregate.core.release import Bypass, is_error, may_be_result
 from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, NotBillable
 from faregate.mcp.copy_detection import COPIED, STALE, is_copy, is_stale, record_results
-from faregate.mcp.requests import find_payment, read_call, write_bound
+from faregate.mcp.requests import find_payment, read_call, serialize_bound_arguments
 from faregate.mcp.results import (
     HEADERS,
     Result,
@@ -34,7 +34,7 @@ from faregate.mcp.results import (
     is_question,
     write_body,
 )
-from faregate.mcp.side_channels import EVENT_STORE, SPEAKING, Outbox, has_event_store, hold_messages
+from faregate.mcp.side_channels import CURRENT_OUTBOX, EVENT_STORE, Outbox, has_event_store, hold_messages
 from faregate.mcp.tools import AnyServer, find_tool, get_low_level, inspect_tool, sells_tools
 from faregate.paywall import Paywall
 
@@ -75,7 +75,7 @@ class ToolCall:
             lambda: read_call(self._params, self._scope),
             self.has_payment,
             find_bypass=self._find_bypass,
-            read_body=lambda _length: write_bound(self._params),
+            read_body=lambda _length: serialize_bound_arguments(self._params),
         )
         self._checkout.is_compared = False  # as a whole: its content is, see `faregate.mcp.copy_detection`
 
@@ -138,7 +138,7 @@ class ToolCall:
     async def run(self) -> HandlerResult:
         """Run the call; return its result on the wire, or raise what the SDK answers."""
         # In the context, because a tool is called with its own arguments only.
-        token, speaking = _call.set(self), SPEAKING.set(self._outbox)
+        token, outbox_token = _call.set(self), CURRENT_OUTBOX.set(self._outbox)
         try:
             if not self.has_payment:
                 return await self._run()
@@ -154,7 +154,7 @@ class ToolCall:
             return await self._on_exit(ended)
         finally:
             _call.reset(token)
-            SPEAKING.reset(speaking)
+            CURRENT_OUTBOX.reset(outbox_token)
             self._checkout.close()
 
     async def _run(self) -> Result:

@@ -44,7 +44,7 @@ def read_call(params: Mapping[str, Any], scope: Mapping[str, Any] | None) -> Inc
         origin=_LOCAL if around is None else around.origin,
         host=None if around is None else around.host,
         content_type="application/json",
-        # Short enough to be compared: `write_bound` makes the body, whatever its length.
+        # Short enough to be compared: `serialize_bound_arguments` makes the body, whatever its length.
         content_length="0",
         is_forwarded=around is not None and around.is_forwarded,
     )
@@ -80,7 +80,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def write_bound(params: Mapping[str, Any]) -> bytes:
+def serialize_bound_arguments(params: Mapping[str, Any]) -> bytes:
     """Write down what a payment is bound to: the arguments, and what the client answered to questions.
 
     The answers to the last questions are in the call, those to earlier ones in its `requestState`.

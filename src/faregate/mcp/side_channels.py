@@ -55,15 +55,15 @@ class Outbox:
                 log("sale", logging.WARNING, "a message of a paid tool was not sent", error=error)
 
 
-SPEAKING: ContextVar[Outbox | None] = ContextVar("faregate MCP outbox", default=None)
+CURRENT_OUTBOX: ContextVar[Outbox | None] = ContextVar("faregate MCP outbox", default=None)
 """The outbox of the call that the current code serves."""
 
 
 class _HeldChannel:
     """A channel of the SDK to the client, in front of which an outbox stands.
 
-    A tool may keep the session of an earlier call, and send through that. So the outbox of the call that the
-    current code serves holds as well.
+    A tool may keep the session of an earlier call, and send through that. So a message is held, too, if the
+    outbox of the current call holds.
     """
 
     def __init__(self, channel: Any, outbox: Outbox) -> None:
@@ -74,7 +74,7 @@ class _HeldChannel:
         return getattr(self._channel, name)
 
     def _find_holding(self) -> Outbox | None:
-        outboxes = (self._outbox, SPEAKING.get())
+        outboxes = (self._outbox, CURRENT_OUTBOX.get())
         return next((outbox for outbox in outboxes if outbox is not None and outbox.is_holding), None)
 
     @property

@@ -49,7 +49,7 @@ _PENDING_CODES = frozenset(
     ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
 )
 _KEEPING_CODES = frozenset(("proof_already_used", "incomplete_body", "upgrade_not_sold"))
-"""The payment was charged for another response, or is good for another try."""
+"""The file is kept: this payment paid for another response, or can be sent again."""
 _PROXY_STATUSES = frozenset((408, 425, 429))
 """What proxies say of a request that may have reached the seller."""
 
@@ -129,10 +129,10 @@ class Purchase:
     payment: SignedPayment | None = field(default=None, init=False)
     """The payment that is sent, from an earlier call or this one."""
     _is_open: bool = field(default=False, init=False)
-    """Whether a response, or the lack of one, left open that the payment was charged."""
+    """Whether a response, or the lack of one, leaves it possible that the payment was charged."""
     _was_resumed: bool = field(default=False, init=False)
     _replaced: SignedPayment = field(default=SignedPayment(""), init=False)
-    """An earlier payment for this purchase, which this call replaces under its names."""
+    """An earlier payment for this purchase, whose idempotency key and identifier this call uses again."""
 
     def show_price(self, select: Callable[[PaymentRequired], object]) -> Flow[PurchaseResult]:
         """Request the resource without paying. `select` raises `NotSigned` if no price would be signed."""
@@ -218,8 +218,8 @@ class Purchase:
             case PaidResponseKind.RESULT:
                 return self._end(ExitCode.RESULT, "result received", response)
             case PaidResponseKind.REFUSED:
-                # Any other 402 may come from a seller that forgot the payment, or that lost the answer of its
-                # facilitator.
+                # A 402 that does not rule out a charge may come from a seller that forgot the payment, or
+                # that lost the answer of its facilitator.
                 is_uncharged = rules_out_charge(message)
                 if not is_uncharged and not self._is_open:
                     yield from self._record(replace(payment, is_open=False))
@@ -256,9 +256,9 @@ class Purchase:
         response: Response = yield self.backend.send(payment)
         if response.status != 402 or response.first("payment-required") is None:
             message = parse_seller_message(response)
-            kind, size = response.first("content-type") or "no content type", len(response.body)
+            content_type, size = response.first("content-type") or "no content type", len(response.body)
             code, transaction_id = message.code, message.transaction_id
-            self.report(ResponseReceived(response.status, code, transaction_id, kind, size))
+            self.report(ResponseReceived(response.status, code, transaction_id, content_type, size))
         return response
 
     def _send_payment(self, payment: SignedPayment) -> Flow[Response | None]:

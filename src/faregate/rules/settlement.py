@@ -59,7 +59,7 @@ def schedule(transaction: Transaction, deps: Dependencies, rule: SettlementRule,
     return deps.store.schedule(transaction, rule, due, at)
 
 
-def read(transaction: Transaction, deps: Dependencies) -> Transaction:
+def count_read(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Count a read by the seller, which may settle the payment."""
     if transaction.status not in PENDING:
         return transaction
@@ -69,16 +69,16 @@ def read(transaction: Transaction, deps: Dependencies) -> Transaction:
     return deps.settle(partial(settle, transaction, rule=rule), transaction, deps)
 
 
-def repeat(transaction: Transaction, deps: Dependencies) -> Transaction:
+def answer_repeated_complete(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Answer a repeated completion: as a read, but it waits as the first completion does."""
-    counted = read(transaction, deps)
+    counted = count_read(transaction, deps)
     return counted if counted.status in FINAL else deps.wait(counted, deps)
 
 
 def settle_due(until: datetime, deps: Dependencies) -> None:
     """Settle what is due by time. Runs before every request, so that all snapshots agree."""
     for due in deps.store.take_due(until):
-        # Stamped with the due time, not with now: when a list is read must not change what it shows.
+        # Stamped with the due time, not with now: otherwise the time of reading a list would show in it.
         settle(due.transaction, deps, due.rule, due.at)
 
 
@@ -105,10 +105,11 @@ def run_attempt(
     rule: SettlementRule = IMMEDIATE,
 ) -> Transaction:
     """Run an attempt that has begun, and record its result."""
-    moved = _find_moved(transaction, attempt, rule)
-    match find_result(transaction, attempt if moved is None else replace(attempt, amount=moved), deps):
+    faulty_amount = _find_faulty_amount(transaction, attempt, rule)
+    sent = attempt if faulty_amount is None else replace(attempt, amount=faulty_amount)
+    match find_result(transaction, sent, deps):
         case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
-            amount = moved if amount is None else amount
+            amount = faulty_amount if amount is None else amount
             if amount not in (None, attempt.amount):
                 _report_other_amount(transaction, attempt, amount, deps)
             ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
@@ -121,7 +122,7 @@ def run_attempt(
     return ended
 
 
-def _find_moved(transaction: Transaction, attempt: Attempt, rule: SettlementRule) -> int | None:
+def _find_faulty_amount(transaction: Transaction, attempt: Attempt, rule: SettlementRule) -> int | None:
     """Find what a faulty facilitator moves in place of the amount of the attempt; None without a fault."""
     if rule.amount is None or attempt.amount is None:
         return None
@@ -133,7 +134,7 @@ def _report_other_amount(
 ) -> None:
     deps.count_issue(AmountIssue.OTHER_THAN_ASKED)
     _log.warning(
-        "%s settled %s atomic units, and %s were asked: the books say what the chain shows",
+        "%s settled %s atomic units instead of %s; the books record the settled amount",
         transaction.id,
         amount,
         attempt.amount,

@@ -1,4 +1,4 @@
-"""The chain of one environment, for comparisons with the books: it is asked by payments of the books."""
+"""Ask the chain of one environment about payments of the books, to compare the two."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ LAG_SECONDS: Final = 15
 class PaymentChain:
     """Reads what became of payments. All but `look` raise `PaymentsUnavailable`.
 
-    One of these is `NodesDisagree`: a single answer is needed, and less than most of the nodes give the same.
+    One of these is `NodesDisagree`: a single answer is needed, and no majority of the nodes gives the same.
     `stores` are those of the environment's accounts, by account.
     """
 

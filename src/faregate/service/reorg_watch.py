@@ -84,7 +84,10 @@ class ReorgWatch:
         reorg_records.record_checked(self.database, unchecked.account, checked)
 
     def _find_unsafe(self, payments: list[PaymentRow], now: int) -> Iterable[int]:
-        """Yield when those succeeded that are not in a safe block yet. Record those that came loose."""
+        """Yield the times at which payments succeeded that are not in a safe block yet, then `now`.
+
+        `now` makes it never empty. Record the payments that came loose.
+        """
         view = self.chain.open_view()
         first = max(0, min(payment.from_block or 0 for payment in payments) - REORG_BLOCKS)
         transfers = self.chain.index_transfers(view, {payment.authorized_to for payment in payments}, first)
@@ -139,8 +142,8 @@ class ReorgWatch:
 
     # Loose payments
 
-    def _try_again(self, name: tuple[int, str]) -> None:
-        account, transaction_id = name
+    def _try_again(self, account_and_id: tuple[int, str]) -> None:
+        account, transaction_id = account_and_id
         now = self.stamps.read_clock()
         if not reorg_records.lease(self.database, account, transaction_id, now, now + _LEASE):
             return

@@ -109,8 +109,9 @@ class Settlements:
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, "faregate-settlement")
         self._threads, self._running = threads, set[Future[Transaction]]()
-        # At most 3/4 of the server's request threads may wait here; the pool has its own. The rest stay free
-        # for calls that need not wait for a block, such as access.
+        # `threads` is the number of the server's request threads; the pool has as many of its own. At most
+        # 3/4 of the server's may wait here. The rest stay free for calls that need not wait for a block, such
+        # as access.
         self._may_wait = threading.Semaphore(max(1, 3 * threads // 4))
         self._seconds = complete_seconds
         self._waiters = waiters
@@ -127,14 +128,14 @@ class Settlements:
         running = self._pool.submit(copy_context().run, self._run, settlement, deps)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        attempted = None
+        latest = None
         if self._may_wait.acquire(blocking=False):
             try:
-                attempted = self._await_attempt(running, deadline)
-                attempted = None if attempted is None else self._await_end(attempted, deadline, deps)
+                latest = self._await_attempt(running, deadline)
+                latest = None if latest is None else self._await_end(latest, deadline, deps)
             finally:
                 self._may_wait.release()
-        return attempted or deps.store.find_transaction(transaction.id) or transaction
+        return latest or deps.store.find_transaction(transaction.id) or transaction
 
     def has_free_thread(self) -> bool:
         """Return whether a settlement would begin at once. Two callers may count on the same thread."""

@@ -33,7 +33,7 @@ from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_re
 from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.receipts import build_completion
 from faregate.rules.records import PENDING, Transaction
-from faregate.rules.settlement import repeat, submit
+from faregate.rules.settlement import answer_repeated_complete, submit
 from faregate.rules.store import Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
@@ -140,7 +140,7 @@ def _repeat_outcome(
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with another outcome")
     if _get_values(accepted) != _get_values(request):
         raise HttpError(OUTCOME_CONFLICT, "the transaction was already completed with other values")
-    return repeat(transaction, deps)
+    return answer_repeated_complete(transaction, deps)
 
 
 def _get_values(request: CompleteRequest) -> dict[str, str]:

@@ -39,7 +39,7 @@ from faregate.rules.http import (
 from faregate.rules.operations.complete import find_transaction
 from faregate.rules.receipts import build_transaction, build_transaction_detail
 from faregate.rules.records import STATUSES
-from faregate.rules.settlement import read, settle_due
+from faregate.rules.settlement import count_read, settle_due
 from faregate.rules.store import Store, cut_page
 
 _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
@@ -47,7 +47,7 @@ _PAYER_ID: Final = re.compile(f"pyr_{ID_TAIL}", re.ASCII)
 
 def get_transaction(call: ParsedRequest, deps: Dependencies) -> Response:
     """Return the transaction. This counts as a read, so it may settle the payment."""
-    transaction = read(find_transaction(call.identifier, deps.store), deps)
+    transaction = count_read(find_transaction(call.identifier, deps.store), deps)
     shown = build_transaction_detail(transaction).model_dump(mode="json", exclude_none=True)
     return json_value_response(shown)
 
