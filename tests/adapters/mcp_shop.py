@@ -168,6 +168,11 @@ def add_tools(shop: Shop) -> None:
         runs.append("number_unsendable")
         return {"degrees": float("nan")}
 
+    @server.tool()
+    @paid("daily_report")
+    def nullable() -> dict[str, float | None]:
+        return {"degrees": None}
+
     @server.tool(structured_output=False)
     @paid("daily_report")
     def meta_unsendable() -> CallToolResult:

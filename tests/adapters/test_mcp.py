@@ -141,21 +141,10 @@ async def test_a_result_that_cannot_be_sent_is_not_charged(shop: Shop, tool: str
     assert shop.statuses == ["failed"]
 
 
-async def test_what_middleware_makes_of_a_result_has_to_fit_the_output_schema(shop: Shop) -> None:
-    """Clients refuse it, after the payment."""
-
-    async def spoil(ctx: Any, call_next: Any) -> Any:
-        result = await call_next(ctx)
-        if isinstance(result, dict) and "sunny" in str(result):
-            return {**result, "structuredContent": {"result": 42}}
-        return result
-
-    shop.server.middleware.append(spoil)
+async def test_a_null_that_the_output_schema_allows_is_sold(shop: Shop) -> None:
     async with shop.connect() as buyer:
-        with pytest.raises(MCPError) as raised:
-            await buyer.buy("report")
-    assert "42" not in str(raised.value.error)
-    assert (shop.runs, shop.statuses) == (["Oslo"], ["failed"])
+        assert (await buyer.buy("nullable")).structured_content == {"degrees": None}
+    assert shop.statuses == ["succeeded"]
 
 
 async def test_after_a_failure_the_same_payment_is_answered_with_a_new_price(shop: Shop) -> None:

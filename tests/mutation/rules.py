@@ -562,7 +562,7 @@ MUTANTS = (
     Mutant("mcp-sells-failed-tools", MCP + "results.py", 'return _ERROR if result.get("isError") else _COMPLETE', "return _COMPLETE", MCP_TESTS),
     Mutant("mcp-binds-nothing", MCP + "calls.py", "            read_body=lambda _length: serialize_bound_arguments(self._params),\n", "", MCP_TESTS),
     Mutant("mcp-binds-the-last-answers-only", MCP + "requests.py", 'if earlier := _find_earlier_answers(params.get("requestState")):', "if earlier := None:", MCP_TESTS),
-    Mutant("mcp-sells-what-clients-refuse", MCP + "calls.py", "            check_output(result, schema)\n", "            pass\n", MCP_TESTS),
+    Mutant("mcp-sells-what-clients-refuse", MCP + "calls.py", "await to_thread.run_sync(check_output, result, schema)", "pass", MCP_TESTS),
     Mutant("mcp-answers-past-the-checkout", MCP + "calls.py", "self._checkout.allow_unpaid(status)", "True", MCP_MISTAKES),
     Mutant("mcp-speaks-before-it-is-paid", MCP + "calls.py", "self._outbox.is_holding = payment.transaction_id is not None", "pass", (*MCP_STREAMS, "-k", "paid_tool_says")),
     Mutant("mcp-tools-give-kept-results", MCP + "calls.py", "if is_copy(result, self._returned):", "if False:", MCP_COPIES),

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
+from anyio import to_thread
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult
@@ -179,9 +180,10 @@ class ToolCall:
                     record_results((result, *self._returned[-1:]))
                 if is_question(result):
                     raise ConfigurationError(QUESTION)
-                self._check_output(result)
+                body = write_body(result)
                 self._checkout.buffer.start(find_status(result), HEADERS)
-                self._checkout.buffer.append(write_body(result))
+                self._checkout.buffer.append(body)
+                await self._check_output(result, body)
             except Exception as error:
                 return await self._on_error(error)
         answer = await self._checkout.acomplete()
@@ -190,10 +192,12 @@ class ToolCall:
             await self._outbox.release()
         return self._build(answer)
 
-    def _check_output(self, result: Result) -> None:
+    async def _check_output(self, result: Result, body: bytes) -> None:
+        """Raise `ValueError` if the SDK made nulls of numbers that JSON lacks: clients would refuse them."""
         schema = None if self._tool is None else self._tool.output_schema
-        if schema is not None and self._checkout.is_work_paid and not result.get("isError"):
-            check_output(result, schema)
+        is_sold = self._checkout.is_work_paid and not result.get("isError")
+        if schema is not None and is_sold and b"null" in body:
+            await to_thread.run_sync(check_output, result, schema)  # a large one takes a while
 
     async def _on_error(self, error: BaseException) -> Result:
         # Asked before `afail`, which changes the state that this depends on.

@@ -54,7 +54,7 @@ def write_body(result: Result) -> bytes:
 def check_output(result: Result, schema: Mapping[str, Any]) -> None:
     """Raise `ValueError` for structured content that clients refuse, as the SDK's own does.
 
-    The SDK checks what a tool returns, and not what becomes of it: NaN is a number, and null in JSON.
+    The SDK checks what a tool returns, and makes JSON of it afterwards: NaN is a number, and null in JSON.
     """
     if result.get("structuredContent") is None:
         return
