@@ -104,6 +104,19 @@ def first(claim: Any, claimant: Claimant = PAYER_COMES) -> Pair:
     return ClaimTransaction(OTHER_TXN, claimant), claim
 
 
+_CUT_OFF, _INTERRUPTED = replace(FIRST, outcome=None), WorkFailed("interrupted")
+CUT_OFF_ENDED: tuple[Pair, ...] = (
+    *ACCESSED,
+    start(EarlierPayment(OTHER_TXN, is_interrupted=True)),
+    *COMPARED,
+    first(Recoverable(_CUT_OFF), CLAIMANT),
+    (RecordOutcome(FIRST.lease, _INTERRUPTED), True),
+    (GetTransaction(OTHER_TXN), TransactionState.AUTHORIZED),
+    (CallComplete(_CUT_OFF, _INTERRUPTED), CompletionUnpaid()),
+    (RecordFinal(FIRST.lease, False, "interrupted"), True),
+)
+
+
 @pytest.mark.parametrize(
     ("leaves", "written"),
     [([False, False], [True]), ([True], [False]), ([False, True], [True, False])],
@@ -189,17 +202,20 @@ def test_payers_that_cannot_be_read_leave_the_payment_unused(read: int) -> None:
 
 
 def test_work_that_was_cut_off_is_ended_and_the_new_payment_runs() -> None:
-    cut_off = replace(FIRST, outcome=None)
-    interrupted = WorkFailed("interrupted")
-    ended = (
-        (RecordOutcome(FIRST.lease, interrupted), True),
-        (GetTransaction(OTHER_TXN), TransactionState.AUTHORIZED),
-        (CallComplete(replace(cut_off), interrupted), CompletionUnpaid()),
-        (RecordFinal(FIRST.lease, False, "interrupted"), True),
+    assert play(serve(REQUEST), *CUT_OFF_ENDED, start(True), *RUNS).status == 200
+
+
+def test_a_handler_that_raises_after_work_that_was_cut_off_raises_on() -> None:
+    """It was taken for an error of the journal: the payer got 503, and a fallback was written."""
+    failed = WorkFailed("handler_error")
+    script: tuple[Pair, ...] = (
+        (RunHandler(REQUEST, TXN), Raise(ZeroDivisionError())),
+        (RecordOutcome(LEASE_HELD, failed), True),
+        (CallComplete(OURS, failed), CompletionUnpaid()),
+        (RecordFinal(LEASE_HELD, False, "handler_error"), True),
     )
-    seen = start(EarlierPayment(OTHER_TXN, is_interrupted=True))
-    script = (*ACCESSED, seen, *COMPARED, first(Recoverable(cut_off), CLAIMANT), *ended, start(True), *RUNS)
-    assert play(serve(REQUEST), *script).status == 200
+    with pytest.raises(ZeroDivisionError):
+        play(serve(REQUEST), *CUT_OFF_ENDED, start(True), *script)
 
 
 def test_the_end_of_work_that_was_cut_off_may_be_another_requests() -> None:

@@ -289,7 +289,7 @@ MUTANTS = (
     Mutant("named-purchase-of-a-failed-payment", ROW, "if failed or not self.purchase.startswith(IDENTIFIED):", "if not self.purchase.startswith(IDENTIFIED):", IDENTIFIERS),
     Mutant("named-purchase-of-another-client", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if not row.has_same_client(fingerprint):", IDENTIFIERS),
     Mutant("named-purchase-freed-unfetched", OPEN_PAYMENTS, 'if not (record["purchase"] or "").startswith(IDENTIFIED):', "if True:", IDENTIFIERS),
-    Mutant("named-purchase-of-another-request", FLOW, "if not isinstance(claim, RequestMismatch):", "if True:", IDENTIFIERS),
+    Mutant("named-purchase-of-another-request", FLOW, "    return not isinstance(claim, RequestMismatch)\n", "    return True\n", IDENTIFIERS),
     Mutant("name-counts-only-for-what-is-resumed", FLOW, "claimant if request.is_resumable or claimant.identifier else None", "claimant if request.is_resumable else None", IDENTIFIERS),
     Mutant("purchase-of-failed-work", ROW, '        if failed:\n            self.purchase = ""\n', "", PURCHASES),
     Mutant("purchase-not-unique", SQLITE + "schema.py", "CREATE UNIQUE INDEX journal_purchases", "CREATE INDEX journal_purchases", PURCHASES),

@@ -45,7 +45,7 @@ _COOKIES = frozenset(("set-cookie", "set-cookie2"))
 COMPLETE_PAUSES = (0.2, 0.8)
 """Seconds before the second and the third attempt to complete."""
 RETRY_BUDGET_SECONDS = 3.0
-"""No call is repeated later than this after its first attempt began: a payer waits."""
+"""A call that took longer than this, its repetitions included, is not repeated again: a payer waits."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0)
 """Seconds between two looks at a payment that settles; the last again and again."""
@@ -210,16 +210,15 @@ def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Fl
             completion = CompletionUnknown(str(error))
         if not _is_retryable(completion) or (pause := next(pauses, None)) is None:
             return completion
-        # Do not repeat a call that used up its whole time-out: a payer waits.
         if backend.get_time() - began > RETRY_BUDGET_SECONDS:
             return completion
         yield backend.sleep(pause)
 
 
 def wait_until_settled(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
-    """Wait for the end of a payment that settles, as long as its request may. Return whether it has ended.
+    """Wait for the end of a payment that settles, as long as its request may.
 
-    Only a completion proves the payment.
+    Return whether it ended in time to complete. Only a completion proves the payment.
     """
     if request is None or request.settle_wait <= 0:
         return False
@@ -254,8 +253,8 @@ def _is_retryable(completion: Completion) -> bool:
 
 
 def hold(backend: Backend, payment: PendingPayment, state: OpenPayment) -> Flow[Settlement]:
-    """Keep the row for the payer or the sweep, until it is older than the journal's horizon."""
-    # A row that could not be written is kept, too: its lease ends by itself, and it is due then.
+    """Keep the row for the payer or the sweep, until it is older than `JournalPolicy.max_age`."""
+    # A row that could not be written is kept, too: its lease is given back later, and it is due then.
     if not (yield from schedule_retry(backend, payment)):
         return (yield from _report_stuck(backend, payment, state, f"still open: {state.reason}"))
     yield backend.emit_event(Held(payment.transaction_id, state.reason, payment.sale))

@@ -657,28 +657,38 @@ def _resume(
     if not has_same_payer:
         return (yield from _run_and_settle(backend, request, revision, payment, None))
     try:
-        if earlier.is_interrupted:
-            # No result can come of it. End it first, then this payment can be used.
-            claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
-            if isinstance(claim, Recoverable):
-                yield from recover(backend, claim.entry, None)
-            if not isinstance(claim, RequestMismatch):
-                return (yield from _run_and_settle(backend, request, revision, payment, claimant))
-        # Written in one step, before either payment goes on: after a crash, this proof leads to the first.
-        is_recorded: bool = yield backend.journal.record_resumption(
-            payment.lease, payment.transaction_id, payment.revision_id, earlier.transaction_id
-        )
+        # No result can come of work that was cut off. End it first, then this payment can be used.
+        may_run = earlier.is_interrupted and (yield from _end_interrupted(backend, earlier, claimant))
+        is_recorded = may_run or (yield from _record_resumption(backend, payment, earlier))
     except Exception as error:
         yield backend.log_warning(
             f"the journal could not resume an earlier payment: {error}", payment.transaction_id
         )
         yield backend.write_fallback(payment.transaction_id, payment.revision_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
+    if may_run:
+        return (yield from _run_and_settle(backend, request, revision, payment, claimant))
     if not is_recorded:
         return (yield from _handle_lost_start(backend, request, payment))
     code = name_resumption(earlier.transaction_id)
     yield from complete_failure(backend, payment, WorkFailed(code), repeated=False)
     return (yield from _serve_earlier(backend, request, earlier.transaction_id))
+
+
+def _end_interrupted(backend: Backend, earlier: EarlierPayment, claimant: Claimant) -> Flow[bool]:
+    """End an earlier payment whose work was cut off; False if it is for another request."""
+    claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
+    if isinstance(claim, Recoverable):
+        yield from recover(backend, claim.entry, None)
+    return not isinstance(claim, RequestMismatch)
+
+
+def _record_resumption(backend: Backend, payment: PendingPayment, earlier: EarlierPayment) -> Flow[bool]:
+    """Write in one step, before either payment goes on: after a crash, this proof leads to the first."""
+    is_recorded: bool = yield backend.journal.record_resumption(
+        payment.lease, payment.transaction_id, payment.revision_id, earlier.transaction_id
+    )
+    return is_recorded
 
 
 def _describe_handler(request: PaidRequest) -> str:

@@ -1,6 +1,6 @@
 """List what an application sells: every route as paid, free or refused.
 
-The adapter of a framework lists its routes as `RouteInfo`. `access` applies the path rules of the paywall in
+The adapter of a framework lists its routes as `RouteInfo`. `pricing` applies the path rules of the paywall in
 front of them, `inspect` finds the adapter of any application, and `check` finds what keeps offers from being
 sold. `dispatch` finds the handler of one request, for adapters.
 """

@@ -53,7 +53,7 @@ _REPLACEMENTS: Final = 8
 
 
 class SqlTransfers:
-    """The signed transfers in a database, as `faregate.service.chain.direct.TransferBooks`."""
+    """The signed transfers in a database, as `faregate.service.chain.direct.upkeep.TransferStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
