@@ -21,7 +21,7 @@ from faregate.checkout.asgi_responder import PaywallResponder, ask_payment
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
-from faregate.checkout.path_rules import NO_RULES, PathRules
+from faregate.checkout.path_rules import AMBIGUOUS, NO_RULES, VIRTUAL_ROOT, PathRules
 from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import State
 from faregate.core.models import Offer
@@ -118,6 +118,8 @@ class PaywallMiddleware:
         # Most applications have no rules, and most targets are paths: then nothing is matched.
         is_unruled = self.path_rules.is_empty and not root_path and path[:1] == "/"
         path_match = NO_RULES if is_unruled else self.path_rules.match(path, root_path)
+        if not self.path_rules.is_empty and _has_virtual_root(scope):
+            path_match = AMBIGUOUS
         responder = PaywallResponder(
             self.paywall,
             path_match,
@@ -217,6 +219,14 @@ class PaywallMiddleware:
     def _is_sold_websocket(self, scope: Scope) -> bool:
         handler = self._resolver.resolve({**scope, "method": "GET"})
         return handler is not None and bool(handler.offers)
+
+
+def _has_virtual_root(scope: Scope) -> bool:
+    # An application of WSGI inside reads `_` in the name as `-`.
+    return any(
+        len(name) == len(VIRTUAL_ROOT) and name.lower().replace(b"_", b"-") == VIRTUAL_ROOT.encode()
+        for name, _ in scope["headers"]
+    )
 
 
 def require_payment(

@@ -28,7 +28,7 @@ from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.incoming_request import IncomingRequest, read_body
-from faregate.checkout.path_rules import PathMatch, PathRules
+from faregate.checkout.path_rules import AMBIGUOUS, VIRTUAL_ROOT, PathMatch, PathRules
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
 from faregate.checkout.wsgi_environ import (
@@ -59,6 +59,8 @@ Close = Callable[[], None]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
+
+_VIRTUAL_ROOT = f"HTTP_{VIRTUAL_ROOT.upper().replace('-', '_')}"
 
 
 class PaywallMiddleware:
@@ -98,6 +100,8 @@ class PaywallMiddleware:
         server_environ = environ.copy()
         path, root_path, _ = find_path(environ)
         path_match = self.path_rules.match(path, root_path)
+        if _VIRTUAL_ROOT in environ and not self.path_rules.is_empty:
+            path_match = AMBIGUOUS
         checkout = WSGICheckout(self, server_environ, path_match, partial(_read_ahead, environ))
         checkout.called_handler = None if self.is_opaque else False
         outer = checkout.outer = find_checkout(environ)

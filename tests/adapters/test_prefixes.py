@@ -108,6 +108,46 @@ def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], me
     assert json.loads(sent[1]["body"])["code"] == "ambiguous_path"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"/daily{mark}report" for mark in "!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"),
+        "/Daily-Report/today",
+        "/daily-report.json",
+        "/daily.report.json",
+        "//daily-report;x",
+        "/daily%2Dreport",
+        "/api/daily-report",
+        "/api/daily;report",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["/daily_report", "/daily-report", "/daily.report", "/daily~report"])
+def test_punctuation_makes_no_difference(prefix: str, path: str) -> None:
+    """CherryPy and TurboGears look `/daily-report` up as the attribute `daily_report`."""
+    plain, root = Plain(), "/api" if path.startswith("/api") else ""
+    for rules in ({"offers": {prefix: "daily_report"}}, {"refuse": [prefix]}):
+        sent = ask(seller(plain, **rules), path, root_path=root)
+        assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+
+
+def test_of_two_prefixes_that_differ_in_punctuation_the_path_is_below_its_own() -> None:
+    offers = {"/a-b": "daily_report", "/a_b": "text_summary", "/a_b/c": "daily_report"}
+    rules = PathRules({**offers, "/x": "daily_report"})
+    given = ("/a-b", "/a_b/d", "/a.b", "/a-b/c", "/a_b/c", "/a-b_c", "/ab", "/x_y", "/x.json", "/x/a-b")
+    expected = ("/a-b", "/a_b", "/a-b", "/a_b/c", "/a_b/c", None, None, None, "/x", "/x")
+    assert tuple(rules.match(path).prefix for path in given) == expected
+
+
+@pytest.mark.parametrize("name", [b"x-vhm-root", b"X-Vhm-Root", b"x_vhm_root"])
+@DECLARED
+def test_a_header_that_says_where_the_path_begins_is_refused(setting: dict[str, Any], name: bytes) -> None:
+    """Pyramid traverses `/reports/today` for a request of `/today` with this header."""
+    plain, headers = Plain(), [(b"host", b"x"), (name, b"/reports")]
+    sent = ask(seller(plain, **setting), "/today", headers=headers)
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+    assert ask(seller(plain), "/today", headers=headers)[0]["status"] == 200
+
+
 def test_a_prefix_has_no_price_by_use() -> None:
     """Nothing below it is sure to report the use: a sale would fail after its work."""
     price = Usage(at_most="0.50 USDC", rates={"tokens": "0.001 USDC"})

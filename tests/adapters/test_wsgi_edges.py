@@ -204,6 +204,15 @@ def test_a_target_that_is_not_a_path_is_served_to_nobody(root: str, target: str)
     assert runs == []
 
 
+@pytest.mark.parametrize("path_rules", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_a_header_that_says_where_the_path_begins_is_refused(path_rules: Any) -> None:
+    """Pyramid traverses `/reports/today` for a request of `/today` with this header."""
+    headers = {"X-Vhm-Root": "/reports"}
+    answer = Seller(anything, **path_rules).client.get("/today", headers=headers)
+    assert (answer.status_code, CONTENT in answer.data) == (400, False)
+    assert Seller(anything).client.get("/today", headers=headers).data == CONTENT
+
+
 def test_an_empty_path_is_the_root() -> None:
     seller = Seller(anything, offers={"/reports": "daily_report"})
     assert seller.ask("").data == CONTENT

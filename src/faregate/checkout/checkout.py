@@ -586,7 +586,10 @@ class Checkout:
         )
 
     def _refuse_path(self) -> None:
-        message = "A path on this server begins with a slash and is UTF-8 without dot-dot segments."
+        message = (
+            "A path on this server begins with a slash and is UTF-8 without dot-dot segments. It comes "
+            "without X-Vhm-Root."
+        )
         self.refuse(400, "ambiguous_path", message)
 
     def _decide_mistake(self, mistake: ConfigurationError) -> None:

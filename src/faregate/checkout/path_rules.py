@@ -7,6 +7,7 @@ any router reads it: a path that one of them could take for a paid one is paid.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import punctuation
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -33,6 +34,12 @@ _URL_END = re.compile("[?#]")
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
+# Routers that look a handler up as an attribute read punctuation as `_`: CherryPy, TurboGears.
+_MARKS = str.maketrans(dict.fromkeys(punctuation.replace("/", ""), "_"))
+
+VIRTUAL_ROOT = "x-vhm-root"
+"""A header that any client can send. Pyramid puts its value in front of the path that it traverses."""
+
 
 @dataclass(frozen=True, slots=True)
 class PathMatch:
@@ -56,6 +63,7 @@ class PathMatch:
 
 
 NO_RULES = PathMatch()
+AMBIGUOUS = PathMatch(ambiguous=True)
 _NO_PATH = PathMatch(is_path=False)
 
 
@@ -90,6 +98,9 @@ class PathRules:
             )
         self.refused = tuple(_check_prefix(path) for path in refuse)
         self.is_empty = not self.offers and not self.refused
+        # A prefix without punctuation is read in one way only.
+        prefixes = (*self.offers, *self.refused)
+        self._unmarked = {path: _list_unmarked(path) for path in prefixes if "_" in path.translate(_MARKS)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
         self._matches: dict[tuple[str | None, bool], PathMatch] = {}
@@ -101,21 +112,40 @@ class PathRules:
         if not root and _NORMAL.fullmatch(path):
             return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
         if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
-            return PathMatch(ambiguous=True)
-        return self._match_readings((*list_readings(path, root), *self.list_other_readings(path, root)))
+            return AMBIGUOUS
+        readings = (*list_readings(path, root), *self.list_other_readings(path, root))
+        if not self._unmarked:
+            return self._match_readings(readings)
+        # Before other routers drop punctuation, or end the path there.
+        spelt = zip(_list_unmarked(path), _list_unmarked(root), strict=True)
+        return self._match_readings(readings, tuple(text for pair in spelt for text in list_readings(*pair)))
 
     def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
         """List what else the framework may read this path as, such as the path without its own root."""
         return tuple(reading for own in self.own_roots for reading in list_readings(path, own))
 
-    def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
+    def _match_readings(self, paths: tuple[str, ...], unmarked: tuple[str, ...] = ()) -> PathMatch:
         prefix = _find_longest(paths, self.offers)
         refused = _find_longest(paths, self.refused) is not None
+        if self._unmarked:
+            unmarked = (*unmarked, *(text for path in paths for text in _list_unmarked(path)))
+            prefix = self._find_alike(unmarked, self.offers, prefix or "") or prefix
+            refused = refused or self._find_alike(unmarked, self.refused) is not None
         match = self._matches.get((prefix, refused))
         if match is None:
             offer = None if prefix is None else self.offers[prefix]
             match = self._matches[prefix, refused] = PathMatch(offer, refused, prefix=prefix)
         return match
+
+    def _find_alike(self, unmarked: tuple[str, ...], prefixes: Iterable[str], exact: str = "") -> str | None:
+        """The longest prefix of other punctuation; None if it is not longer than `exact`."""
+        longest: str | None = None
+        for prefix in prefixes:
+            if len(prefix) > len(longest or exact):
+                for text in self._unmarked.get(prefix, ()):
+                    if any(_is_below(path, text) for path in unmarked):
+                        longest = prefix
+        return longest
 
 
 def _check_price(path: str, sold: Offer) -> None:
@@ -195,6 +225,12 @@ def list_spellings(path: str) -> tuple[str, ...]:
     """List the plain spellings of a path that something in front of a router may have read it as."""
     normal = _normalize(path)
     return tuple(spelling for spelling in (normal, f"{normal}/") if spelling != path)
+
+
+def _list_unmarked(path: str) -> tuple[str, str]:
+    """List a path with `_` for all punctuation, and for all but its last dot, which a format may follow."""
+    name, dot, suffix = path.rpartition(".")
+    return path.translate(_MARKS), name.translate(_MARKS) + dot + suffix.translate(_MARKS)
 
 
 def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:
