@@ -106,9 +106,12 @@ PAYMENT = (
 OF_THE_CONNECTION = (
     "Connection",
     "keep-alive",
+    "Proxy-Authenticate",
+    "Proxy-Authorization",
     "Proxy-Connection",
     "TE",
     "Trailer",
+    "Trailers",
     "transfer-encoding",
     "Upgrade",
 )

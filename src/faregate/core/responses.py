@@ -74,8 +74,12 @@ _CACHING_VALUE = re.compile(r"(?:^|,)\s*(?:s-?maxage|max-?age|stale-[a-z-]+|ttl)
 _OF_RESULTS = re.compile("set-cookie$|x-accel-|x-sendfile|x-lighttpd-send|x-reproxy-", re.IGNORECASE)
 _PREFLIGHT, _CORS = ("allow", "vary"), "access-control-"
 _PRIVATE = frozenset(("private", "no-store"))
+# Waitress and wsgiref raise for these: a result that was paid for would never be sent.
 _HOP_BY_HOP = frozenset(
-    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
+        *("trailer", "trailers", "transfer-encoding", "upgrade"),
+    )
 )
 
 
