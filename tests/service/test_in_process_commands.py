@@ -103,3 +103,42 @@ def test_a_start_says_nothing_of_migrations(tmp_path: Path, caplog: pytest.LogCa
     with TestClient(build_fastapi(build_environ(tmp_path))) as client:
         assert client.get("/report").status_code == 402
     assert not [one for one in caplog.records if one.name.startswith("alembic")]
+
+
+@pytest.mark.usefixtures("_sold")
+def test_the_commands_of_the_service_mean_the_environment_of_the_application(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An export of real sales must not list those of the test network."""
+    monkeypatch.setenv("FAREGATE_ENVIRONMENT", "live")
+    for words in (["export"], ["refund", "list"], ["key", "list"]):
+        assert main(["service", *words]) == 1
+        assert "no seller in live yet" in capsys.readouterr().err
+        assert main(["service", *words, "--environment", "test"]) == 0, capsys.readouterr()
+    capsys.readouterr()
+    monkeypatch.setenv("FAREGATE_ENVIRONMENT", "prod")
+    assert main(["service", "export"]) == 1
+    assert "FAREGATE_ENVIRONMENT must be test or live, not 'prod'" in capsys.readouterr().err
+    monkeypatch.setenv(
+        "FAREGATE_BASE_URL", "https://api.example.com"
+    )  # another seller's service is elsewhere
+    assert main(["service", "export"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.usefixtures("_sold")
+def test_an_error_names_the_database_and_the_environment_and_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no API key and no address: naming them sends an operator the wrong way."""
+    assert main(["receipt", f"txn_{'0' * 12}7{'0' * 3}8{'0' * 15}"]) == 1
+    said = capsys.readouterr().err
+    assert "FAREGATE_ENVIRONMENT, and FAREGATE_SERVICE_DATABASE" in said
+    (tmp_path / "other.db").write_text("no database, but a text that is long enough to be read as one\n" * 9)
+    monkeypatch.setenv("FAREGATE_SERVICE_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+    assert main(["transactions"]) == 1
+    said += capsys.readouterr().err
+    assert "other.db could not be read or written (file is not a database)" in said
+    assert "Check FAREGATE_SERVICE_DATABASE." in said
+    assert "API" not in said
+    assert "BASE_URL" not in said
+    assert "invalid" not in said

@@ -41,9 +41,8 @@ _JSON: Final = Option("--json", "print JSON instead of text")
 _ACCOUNT: Final = (
     Option(
         "--environment",
-        "test or live; default test",
+        "test or live; default test, or FAREGATE_ENVIRONMENT with FAREGATE_BASE_URL=service:",
         parse_choice(*ENVIRONMENTS),
-        "test",
         choices=ENVIRONMENTS,
     ),
     Option("--seller", "the seller's id or name, if there are several", str, metavar="ID"),

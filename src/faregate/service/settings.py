@@ -234,8 +234,20 @@ def read_settings(options: Namespace, environ: Mapping[str, str] = os.environ) -
         _add_file(given, config)
     if is_in_process(environ):
         # A command beside an application that has the service inside: the same database and chain.
-        _add_defaults(given, environ.get("FAREGATE_ENVIRONMENT", "").strip() or "test")
+        _add_defaults(given, find_environment(environ))
     return Settings(**given.values)
+
+
+def find_environment(environ: Mapping[str, str] = os.environ) -> Environment:
+    """Find the environment of the application beside which a command runs; test where there is none.
+
+    Raises `ConfigurationError`.
+    """
+    given = environ.get("FAREGATE_ENVIRONMENT", "").strip() if is_in_process(environ) else ""
+    for name in ENVIRONMENTS:
+        if name == (given or "test"):
+            return name
+    raise ConfigurationError(f"FAREGATE_ENVIRONMENT must be test or live, not {given!r}.")
 
 
 def is_in_process(environ: Mapping[str, str]) -> bool:

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 from faregate.errors import ConfigurationError
 from faregate.service.database.reports import ExportedTransaction, export_transactions
-from faregate.service.settings import read_settings
+from faregate.service.settings import find_environment, read_settings
 from faregate.service.storage import open_storage
 
 COLUMNS: Final = tuple(column.name for column in fields(ExportedTransaction))
@@ -22,7 +22,7 @@ _TOLD_EVERY: Final = 10_000
 def run_export(arguments: Namespace) -> int:
     """Write a row for each transaction, oldest first. Memory use does not grow with their number."""
     with open_storage(read_settings(arguments)) as storage:
-        account = storage.find_account(arguments.environment, arguments.seller)
+        account = storage.find_account(arguments.environment or find_environment(), arguments.seller)
         transactions = export_transactions(storage.database, account.id)
         with _open_output(arguments.output) as output:
             write = _write_csv if arguments.format == "csv" else _write_json_lines

@@ -7,7 +7,7 @@ from typing import Any
 from faregate.errors import ConfigurationError
 from faregate.rules.config import CAPABILITIES
 from faregate.service.database.keys import StoredKey, create_key, list_keys, revoke_key
-from faregate.service.settings import Settings, read_settings
+from faregate.service.settings import Settings, find_environment, read_settings
 from faregate.service.storage import Storage, open_storage
 from faregate.system import system_clock
 
@@ -15,10 +15,11 @@ from faregate.system import system_clock
 def run_create(arguments: Namespace) -> int:
     """Create a key, and show it once."""
     settings = read_settings(arguments)
-    if arguments.environment not in settings.environments:
-        raise ConfigurationError(_explain_no_keys(settings, arguments.environment))
+    environment = arguments.environment or find_environment()
+    if environment not in settings.environments:
+        raise ConfigurationError(_explain_no_keys(settings, environment))
     with open_storage(settings) as storage:
-        account = storage.find_account(arguments.environment, arguments.seller)
+        account = storage.find_account(environment, arguments.seller)
         with storage.database.write() as connection:
             made = create_key(
                 connection,
@@ -37,7 +38,7 @@ def run_create(arguments: Namespace) -> int:
 def run_list(arguments: Namespace) -> int:
     """List the keys of an account, as far as they can be shown."""
     with open_storage(read_settings(arguments)) as storage:
-        account = storage.find_account(arguments.environment, arguments.seller)
+        account = storage.find_account(arguments.environment or find_environment(), arguments.seller)
         with storage.database.read() as connection:
             keys = list_keys(connection, account.id)
     if arguments.json:

@@ -16,7 +16,7 @@ from faregate.service.database.types import to_datetime
 from faregate.service.payment_chain import PaymentChain
 from faregate.service.refunds import RefundRecorder, RefundRequest
 from faregate.service.runtime import open_runtime
-from faregate.service.settings import read_settings
+from faregate.service.settings import find_environment, read_settings
 from faregate.service.storage import Storage, open_storage
 from faregate.x402.tokens import format_price
 
@@ -53,7 +53,7 @@ def run_record(arguments: Namespace) -> int:
 def run_list(arguments: Namespace) -> int:
     """Print the refunds of a seller, oldest first."""
     with open_storage(read_settings(arguments)) as storage:
-        account = storage.find_account(arguments.environment, arguments.seller)
+        account = storage.find_account(arguments.environment or find_environment(), arguments.seller)
         refunds = list_refunds(storage.database, [account.id])
     if arguments.json:
         print(json.dumps({"refunds": [refund.describe() for refund in refunds]}))
