@@ -146,6 +146,8 @@ def test_nothing_known_says_what_is_kept_and_who_else_to_ask(holds: Run) -> None
     assert "faregate receipt txn_unheard-of" in said
     code, said = holds("show", f"0x{'0' * 40}", "--json")
     assert (code, json.loads(said)["payments"]) == (3, [])
+    assert f"faregate transactions --payer 0x{'0' * 40}" in said
+    assert "faregate transactions --json" in holds("show", f"0x{'0' * 64}")[1]
 
 
 def test_what_is_no_reference_is_a_wrong_call(holds: Run) -> None:

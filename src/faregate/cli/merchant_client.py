@@ -54,11 +54,28 @@ def open_client(api_key: ApiKey, base_url: str, timeout: float) -> Generator[Mer
         try:
             yield client
         except FaregateError as error:
-            raise ConfigurationError(_describe(error, base_url)) from None
+            describe = _describe_in_process if base_url == IN_PROCESS[SERVICE] else _describe
+            raise ConfigurationError(describe(error, base_url)) from None
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(map(str, fault["loc"])).replace("_", "-")
             raise CommandError(f"--{name}: {fault['msg']}.") from None
+
+
+def _describe_in_process(error: FaregateError, base_url: str) -> str:
+    """Name the database and the environment: there is no key, and no address to ask at."""
+    match error:
+        case TransactionNotFound():
+            return (
+                "The database has no such transaction in this environment. Check the id, "
+                "FAREGATE_ENVIRONMENT, and FAREGATE_SERVICE_DATABASE."
+            )
+        case NoAnswer():
+            return f"{_shorten(error)}. Check FAREGATE_SERVICE_DATABASE."
+        case ApiError(status=status) if status >= 500:
+            return f"The service in this process failed ({_shorten(error)}). Try again later."
+        case _:
+            return _describe(error, base_url)
 
 
 def _describe(error: FaregateError, base_url: str) -> str:

@@ -133,10 +133,13 @@ def explain_unknown(reference: Reference, unreadable: int) -> Explanation:
     elif reference.kind is ReferenceKind.HASH:
         step = (
             "Try the payer's address: by its chain hash a payment is found only once it is proven. Or find "
-            "the transaction id in your seller account."
+            "the hash among all transactions of the service: faregate transactions --json"
         )
     else:
-        step = "Find the transaction id in your seller account. Your log has a line for each sale."
+        step = (
+            f"Ask the service: faregate transactions --payer {reference.value}. Your log has a line for each "
+            "sale."
+        )
     return Explanation(" ".join(lines), step)
 
 
