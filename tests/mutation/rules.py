@@ -214,8 +214,8 @@ MUTANTS = (
     Mutant("slash-redirects-with-a-signature", RELEASE_PY, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
     Mutant("preconditions-reach-paid-handlers", "src/faregate/checkout/incoming_request.py", '    "if-match",\n', "", RANGES),
     Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
-    Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and (is_kept or is_marked(headers)):", "if not mistake and is_kept:", COPIES),
-    Mutant("released-results-leave-again", CHECKOUT, "if not mistake and (is_kept or is_marked(headers)):", "if not mistake and is_marked(headers):", BODY_COPIES),
+    Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_from_cache:", COPIES),
+    Mutant("released-results-leave-again", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_marked(headers):", BODY_COPIES),
     Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(request_scope[\"path\"]):", "for path in ():", COPIES),
     Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
     Mutant("copies-leave-by-free-views", CHECKOUT, "if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):", "if False:", BODY_COPIES),
@@ -329,7 +329,7 @@ MUTANTS = (
     Mutant("paid-for-and-sold-again-after-ten-minutes", ROW, "or self.has_expired_result(now):", "and not self.has_expired_result(now):", PAID_BEFORE),
     Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
     Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),
-    Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return had_no_transaction\n", "                return True\n", STORE_TESTS),
+    Mutant("402-for-a-transaction-that-was-learned", PROCEDURES, "                return was_unused\n", "                return True\n", STORE_TESTS),
     Mutant("402-while-unknown", FLOW, "            return (yield from _answer_settlement(backend, request, payment, settlement))\n"
            "        case Replayable(",
            "            return (yield from _ask_for_new_payment(backend, request, payment.transaction_id))\n"

@@ -116,7 +116,7 @@ class Checkout:
     `read_body` is called at once, if the payment is to be bound to the body: what runs next may consume it.
     An adapter that awaits its body, and can give it out again, calls `bind_body` before `authorize` instead.
 
-    `state` and `offers_made` are those of a request that was watched before its checkout was opened.
+    Pass `state` and `offers_made` of a request that was watched before its checkout was opened.
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request; `find_handler` what describes its handler, for payers, and `find_operation` the OpenAPI
@@ -124,7 +124,7 @@ class Checkout:
     began: the adapter cuts the response, also if the handler goes on.
     """
 
-    # Defaults of the class, and no call that can wait: most requests reach no paid handler.
+    # Defaults are on the class, and what can be made later is: most requests reach no paid handler.
     payment: Payment | None = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
@@ -308,8 +308,8 @@ class Checkout:
     def _may_begin(self, offer: Offer) -> bool:
         """Whether the flow is to be started. Raises `ConfigurationError`."""
         if self.state is State.CLOSED:
-            # A thread that goes on, or a request that began inside this one: no client gets what it sells.
-            # Or a stream is being sent: it must not carry a result whose payment was asked for too late.
+            # The client is gone (a thread outlived its request, or a request began inside this one), or a
+            # stream is being sent: it must not carry a result whose payment was asked for too late.
             self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
             raise self.late
         if self._mistake is not None:
@@ -352,7 +352,7 @@ class Checkout:
         self._raise_sold_twice(mistake)
 
     def _raise_sold_twice(self, mistake: str) -> NoReturn:
-        self._sold_twice = SoldTwice(mistake)  # an application that catches what is raised sells nothing
+        self._sold_twice = SoldTwice(mistake)  # so an application that catches the error sells nothing
         raise ConfigurationError(mistake)
 
     def _raise_late_price(self, offer: Offer) -> NoReturn:
@@ -503,15 +503,15 @@ class Checkout:
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is State.SOLD_INSIDE:
             if status != self._inside_status and not is_error(status):
-                self.withhold(COPIED)  # as by a cache that answers in place of a refusal
+                self.withhold(COPIED)  # the status is another one, so a cache may have answered
             self.called_handler = None
         else:
             headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
             # A free handler may pass on what it has bought elsewhere.
-            is_kept = self.called_handler is False and has_transaction_header(headers)
-            if not mistake and (is_kept or is_marked(headers)):
+            is_from_cache = self.called_handler is False and has_transaction_header(headers)
+            if not mistake and (is_from_cache or is_marked(headers)):
                 mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:
                 answer = self.build_plain(status, headers, bypass)
@@ -667,7 +667,7 @@ class Checkout:
         is_completed = self.state is State.COMPLETED
         is_unfinished = not is_completed and self.state is not State.COMPLETING
         self.state = State.CLOSED  # from every state
-        if self._work is not None and not is_completed:  # or it has ended, and was restored or released
+        if self._work is not None and not is_completed:  # a completed one was restored or released
             self._work.restore()
             self._work.end(None)
         if self._flow is not None and is_unfinished:

@@ -9,11 +9,11 @@ Rules
    payment on every 402, and would pay twice.
 5. A worker whose lease is lost before the outcome is written reports nothing to the service and releases
    nothing. If a lease is lost later, several workers may complete the payment with the same outcome. The
-   first to record the settlement counts the sale, and one that records after a delivery releases nothing.
+   first to record the settlement counts the sale. A worker that finds it delivered releases nothing.
 6. A reply that cannot be understood counts neither as paid nor as failed.
 7. While a payment is open, its payer's next one for the same request runs no work and is not charged: the
    payer gets the result of the first. Payers are compared as the service verified them. A payer who names
-   the purchase (`faregate.core.payment_identifier`) gets it also after its delivery.
+   the purchase (`faregate.core.payment_identifier`) gets the first result also after its delivery.
 
 Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
 (`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
@@ -150,6 +150,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
             return second_claim
         claim = second_claim
     if isinstance(claim, Claimed):
+        # Not refused earlier: a proof that is known is answered even if its identifier is wrong.
         if isinstance(identifier_or_refusal, Response):
             yield from abandon_claim(backend, claim.lease)
             return (yield from _refuse(backend, request, identifier_or_refusal))
@@ -157,14 +158,14 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
     match claim:
         case AlreadyFailed(resumed) if resumed:
             return (yield from _serve_earlier(backend, request, resumed))
-        case Recoverable(payment) if resumed := _find_resumed(payment):
+        case Recoverable(payment) if resumed := _find_earlier_transaction(payment):
             yield from recover(backend, payment, request)
             return (yield from _serve_earlier(backend, request, resumed))
         case _:
             return (yield from _answer_claim(backend, request, claim))
 
 
-def _find_resumed(payment: PendingPayment) -> str:
+def _find_earlier_transaction(payment: PendingPayment) -> str:
     """Return the transaction that was resumed in place of this one, or ""."""
     return find_resumed(payment.outcome.code) if isinstance(payment.outcome, WorkFailed) else ""
 
@@ -192,7 +193,7 @@ def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[
 
 
 def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) -> Flow[Response]:
-    """Serve the payment that the proof of this request resumed."""
+    """Serve the earlier payment that the proof of this request resumed."""
     if not (yield from is_awaited(backend, request)):
         # The payer has left. To claim now would count the waiting result as delivered, and the payer's next
         # payment would be a new purchase.
@@ -218,7 +219,7 @@ def _answer_settlement(
 
 
 def _build_claimant(request: PaidRequest, replay: ReplayPolicy, identifier: str = "") -> Claimant:
-    """Build the request and its credentials, for which a proof is claimed."""
+    """Describe who claims a proof: the request and its credentials."""
     http = request.http
     allowed = replay if request.offer.replay else ReplayPolicy.NEVER
     named = f"{http.method} {http.url}"
@@ -327,7 +328,7 @@ def _serve_first_use(
         case AccessUnpaid():
             return (yield from _handle_refused_proof(backend, request, lease, proof, access))
         case _:
-            # The same here.
+            # Here, too, the claim is given up, so that the proof can still pay.
             yield from abandon_claim(backend, lease)
             return (yield from _refuse_access(backend, request, access))
 
@@ -376,7 +377,7 @@ def _may_have_hidden_row(
             "the journal has rows under a key that this process does not have", setting="journal_key"
         )
     except Exception as error:
-        # Count this as missing rows: a payer who comes back is better off than one who pays twice.
+        # Treat this as a hidden row: a payer who comes back is better off than one who pays twice.
         yield backend.log_warning(f"the journal could not list the keys that its rows need: {error}")
     return True
 
@@ -568,7 +569,7 @@ def _run_and_settle(
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if isinstance(started, EarlierPayment) and claimant is not None:
         return (yield from _resume(backend, request, revision, payment, claimant, started))
-    # Not `not started`: work starts on nothing but the True of a journal.
+    # Not `not started`: an `EarlierPayment` is truthy, and only True may start the work.
     if started is not True:
         return (yield from _handle_lost_start(backend, request, payment))
     if request.is_observed:
@@ -604,7 +605,7 @@ def _run_and_settle(
     if isinstance(outcome, Response):
         if result.was_result and is_error(outcome.status):
             yield backend.log_warning(
-                f"{_describe_handler(request)} answered with a result, and something behind it made an error "
+                f"{_describe_handler(request)} answered with a result, and middleware made an error "
                 f"{outcome.status} of that: only the status leaves",
                 payment.transaction_id,
             )

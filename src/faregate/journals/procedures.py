@@ -2,7 +2,7 @@
 
 Optimistic concurrency: let the row decide (`faregate.journals.row`), and write on the condition that it has
 not been written since it was read. A lease carries the row as last seen, so a write needs no read before it.
-Only after a conflict the row is read, and decides again; a refusal, too, is an answer of the row as it is.
+Only after a conflict the row is read, and decides again; a refusal, too, is decided from the row as stored.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ class Procedures:
     # Claims
 
     def claim(self, proof: str, claimant: Claimant) -> Procedure[Claim]:
-        """Insert a row. Only if there is one, read it."""
+        """Insert a row; if the proof has one already, read that."""
         lookup_keys = self._rows.keyring.lookup_keys(proof, claimant)
         for _ in range(ATTEMPTS):
             now = self._clock()
@@ -103,9 +103,16 @@ class Procedures:
     def _create_row(
         self, proof: str, claimant: Claimant, lookup_keys: dict[bytes, LookupKey], holder: Holder, now: float
     ) -> Row:
-        lookup, line = next(iter(lookup_keys.values())), claimant.request
+        first_key, request_line = next(iter(lookup_keys.values())), claimant.request
         return Row.create(
-            lookup.key, lookup.key_id, lookup.fingerprint, proof, line, holder, now, self._policy
+            first_key.key,
+            first_key.key_id,
+            first_key.fingerprint,
+            proof,
+            request_line,
+            holder,
+            now,
+            self._policy,
         )
 
     def _count_and_grant(self, row: Row, stamp: int) -> Claim:
@@ -265,8 +272,8 @@ class Procedures:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            waits = row.record_pending(lease, transaction_id, revision_id, now, policy)
-            return waits or row.learn_transaction(transaction_id, revision_id, waits=True)
+            is_recorded = row.record_pending(lease, transaction_id, revision_id, now, policy)
+            return is_recorded or row.learn_transaction(transaction_id, revision_id, waits=True)
 
         self._heartbeat.remove(lease.key)
         try:
@@ -354,7 +361,7 @@ class Procedures:
             if record is None:
                 return False
             row = yield from self._rows.unpack(record)
-            had_no_transaction, after = row.state is RowState.CLAIMED, row.copy()
+            was_unused, after = row.state is RowState.CLAIMED, row.copy()
             if row.may_be_forgotten(lease):
                 done = yield self._rows.perform(Delete(row.key, record["stamp"]))
                 self._quota.free(int(done))
@@ -363,7 +370,7 @@ class Procedures:
             else:
                 return False
             if done:
-                return had_no_transaction
+                return was_unused
         raise _conflict_error()
 
     def give_back(self, lease: Lease) -> Procedure[None]:

@@ -41,10 +41,7 @@ RoundObserver = Callable[[], None]
 
 
 def run_observed(settlement: SettleFunction, deps: Dependencies, observe: AttemptObserver) -> Transaction:
-    """Run a settlement; count and log the attempt that ends in it.
-
-    If another worker holds the lease, there is none.
-    """
+    """Run a settlement; count and log its attempt. It makes none if another worker holds the lease."""
     began = time.monotonic()
 
     def end(result: AttemptResult, transaction: Transaction) -> None:
@@ -96,7 +93,7 @@ class CompletionWaiters:
 
 
 class Settlements:
-    """Runs the settlements of completions; `settle` is that of a `Dependencies`."""
+    """Runs the settlements of completions; `settle` serves as `Dependencies.settle`."""
 
     def __init__(
         self,
@@ -165,7 +162,7 @@ class Settlements:
     def settle_here(
         self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
-        """Run a settlement without a call over the network; it settles at once, or waits by its rule."""
+        """Run a settlement that needs no network, in this thread: at once, or later by its rule."""
         return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:
