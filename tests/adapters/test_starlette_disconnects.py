@@ -20,11 +20,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from faregate import Paywall, asgi
+from faregate.asgi import require_payment
 from faregate.checkout.shielding import wait_shielded
 from faregate.emulator import Emulator, Wallet
+from faregate.emulator.transports import EmbeddedTransport
+from faregate.offers import offer
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import (
     CONTENT,
+    Plain,
     a_paywall,
     ask,
     buy,
@@ -33,6 +38,7 @@ from tests.adapters.asgi import (
     header,
     http_scope,
     never,
+    proof_for,
     report,
     shop_of,
 )
@@ -185,6 +191,45 @@ def test_a_payer_who_leaves_while_the_payment_is_taken_pays_too(seller: Seller) 
     assert eventually(lambda: list(seller.statuses().values()) == ["succeeded"])
     assert seller.get("/paid", proof).text == CONTENT
     assert (seller.work.runs, seller.service.count("complete")) == (1, 1)
+
+
+def test_a_payer_who_leaves_while_the_payment_is_authorized_may_fetch_the_result() -> None:
+    """Quart cancels its handler when it hears that the client left, also while it asks for the payment."""
+
+    async def listening(scope: Any, receive: Any, send: Any) -> None:
+        async def listen() -> None:
+            while (await receive())["type"] == "http.request":
+                pass
+
+        tasks = [asyncio.create_task(sell(scope, receive, send)), asyncio.create_task(listen())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def sell(scope: Any, receive: Any, send: Any) -> None:
+        await require_payment(scope, offer("daily_report"))
+        await Plain()(scope, receive, send)
+
+    async def leaving() -> Any:
+        await asking.wait()
+        return {"type": "http.disconnect"}
+
+    class Slow(EmbeddedTransport):
+        async def asend(self, *call: Any) -> Any:
+            asking.set()
+            await anyio.sleep(0.2)
+            return await super().asend(*call)
+
+    asking = asyncio.Event()
+    paywall = Paywall(
+        base_url="http://x", api_key="svc_test_emulator", environ={}, transport=Slow(Emulator())
+    )
+    app = asgi.PaywallMiddleware(listening, paywall)
+    proof = proof_for(app, "/report")
+    asking.clear()
+    asyncio.run(app(http_scope("/report", proof), leaving, collect([])))
+    assert ask(app, "/report", proof)[0]["status"] == 200
 
 
 @pytest.mark.parametrize("proof", ["", "PAYMENT-SIGNATURE: anything\r\n"])

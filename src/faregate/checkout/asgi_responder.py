@@ -234,7 +234,7 @@ class PaywallResponder:
         return take_snapshot(self._server_scope, scope, self._shared).restore
 
     async def receive(self) -> Message:
-        """The payer's messages. Once the work runs, a disconnect of the payer is kept from it."""
+        """The payer's messages. Once its payment is authorized, a disconnect of the payer is kept back."""
         lock = self._lock()
         try:
             # Without a checkpoint: `is_disconnected` of Starlette asks in a scope that is cancelled.
@@ -247,8 +247,10 @@ class PaywallResponder:
             message = await self._next_message()
         finally:
             lock.release()
-        is_work_running = self.checkout.transaction_id is not None and not self._is_sent
-        if message["type"] != "http.request" and is_work_running and self._has_whole_body:
+        # Quart cancels its handler when it hears of one: a payment that is being authorized would stay begun.
+        is_begun = self.checkout.state is State.AUTHORIZING or self.checkout.transaction_id is not None
+        is_sale_open = is_begun and not self._is_sent
+        if message["type"] != "http.request" and is_sale_open and self._has_whole_body:
             if self._has_received:
                 await self._wait_closed()
             else:
