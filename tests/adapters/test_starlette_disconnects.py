@@ -216,10 +216,10 @@ def test_a_payer_who_leaves_while_the_payment_is_authorized_may_fetch_the_result
         return {"type": "http.disconnect"}
 
     class Slow(EmbeddedTransport):
-        async def asend(self, *call: Any) -> Any:
+        async def asend(self, method: str, url: str, *rest: Any) -> Any:
             asking.set()
             await anyio.sleep(0.2)
-            return await super().asend(*call)
+            return await super().asend(method, url, *rest)
 
     asking = asyncio.Event()
     paywall = Paywall(
