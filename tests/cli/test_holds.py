@@ -1,5 +1,6 @@
 """`faregate holds`: what people see of what is owed, and what they can and cannot do about it."""
 
+import base64
 import json
 import os
 import pty
@@ -148,6 +149,17 @@ def test_nothing_known_says_what_is_kept_and_who_else_to_ask(holds: Run) -> None
     assert (code, json.loads(said)["payments"]) == (3, [])
     assert f"faregate transactions --payer 0x{'0' * 40}" in said
     assert "faregate transactions --json" in holds("show", f"0x{'0' * 64}")[1]
+
+
+def test_one_whose_key_is_missing_names_what_can_end_it(
+    seller: Seller, holds: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sale = seller.held()
+    monkeypatch.setenv("FAREGATE_JOURNAL_KEY", base64.b64encode(b"another key that has 32 bytes in").decode())
+    code, page = holds("show", sale.id)
+    assert (code, "FAREGATE_JOURNAL_KEY=NEW,OLD" in page) == (0, True)
+    assert f"holds discard {sale.id}, with --unpaid" in page
+    assert "holds retry" not in page  # it could not read the row
 
 
 def test_what_is_no_reference_is_a_wrong_call(holds: Run) -> None:

@@ -143,6 +143,22 @@ def test_a_sweep_takes_over_from_a_killed_process_at_once(kind: str, start: Star
 
 
 @each_store
+def test_an_operator_sees_that_the_work_of_a_killed_process_is_due(
+    kind: str, start: Start, open_one: Open, clock: Clock
+) -> None:
+    owner, journal = start(kind), open_one(kind)
+
+    def list_due() -> list[bool]:
+        with journal.read_namespace(journal._store.namespace) as reader:
+            return [hold.due_at <= clock.now for hold in reader.list_holds(10)]
+
+    assert list_due() == [False]
+    owner.kill()
+    time.sleep(0.2)
+    assert list_due() == [True]
+
+
+@each_store
 def test_a_stopped_process_keeps_its_lease_until_it_ends(
     kind: str, start: Start, open_one: Open, clock: Clock
 ) -> None:

@@ -33,14 +33,22 @@ class NamespaceReader:
         self._keyring = keyring
         self._policy = policy
         self._now = now
+        self._owners = dict[str, float]()
+        """Until when each is known to live."""
 
     def list_holds(self, limit: int) -> list[HoldInfo]:
-        """List open payments, oldest first."""
-        return [self._describe_hold(record) for record in self._store.list_owed(limit)]
+        """List open payments, oldest first. One whose process has died is due at once."""
+        return [self._describe_owed(record) for record in self._store.list_owed(limit)]
 
     def list_unfetched(self, limit: int) -> list[HoldInfo]:
         """List paid results that their payers have not fetched, the first to be removed first."""
         return [self._describe_hold(record) for record in self._store.list_unfetched(ANY_TIME, limit)]
+
+    def _describe_owed(self, record: Record) -> HoldInfo:
+        hold, row = self._describe_hold(record), self._codec.unpack_plain(record)
+        if self._is_leased(row):
+            return hold
+        return replace(hold, due_at=min(hold.due_at, max(self._now, row.due_at)))
 
     def _describe_hold(self, record: Record) -> HoldInfo:
         return replace(describe_hold(record, self._keyring), namespace=self.namespace)
@@ -80,11 +88,15 @@ class NamespaceReader:
         return self._describe_row(self._codec.unpack_plain(record), record["size"], readable=False)
 
     def _describe_row(self, row: Row, size: int, *, readable: bool = True) -> PaymentInfo:
-        owner_until = get_owner_until(self._store, row.owner) if row.owner else 0.0
-        leased = row.is_leased(self._now, self._policy, owner_until)
+        leased = self._is_leased(row)
         return describe_row(
             row, self.namespace, self._now, self._policy, size=size, leased=leased, readable=readable
         )
+
+    def _is_leased(self, row: Row) -> bool:
+        if row.owner not in self._owners:
+            self._owners[row.owner] = get_owner_until(self._store, row.owner) if row.owner else 0.0
+        return row.is_leased(self._now, self._policy, self._owners[row.owner])
 
     def _read(self, record: Record) -> Row | None:
         """Decrypt a row, but for its result; None without its key."""

@@ -97,6 +97,12 @@ def explain(payment: PaymentInfo, view: JournalView) -> Explanation:
     summary, step = _ANSWERS[payment.status]
     if payment.status is PaymentStatus.DELIVERED and not payment.redeliveries:
         step = "It cannot be fetched again. If the payer does not have it, serve or refund them yourself."
+    elif not payment.readable and payment.kept_until is None:
+        step = (
+            "No sweep and no retry can read it: its journal key is not configured here. Add the key behind "
+            "the newest one, FAREGATE_JOURNAL_KEY=NEW,OLD. If it is lost, ask the service what became of the "
+            "payment, and then: holds discard {id}, with --unpaid if nothing was charged"
+        )
     words = {
         "id": payment.transaction_id,
         "reason": payment.reason,
