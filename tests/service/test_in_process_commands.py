@@ -142,3 +142,11 @@ def test_an_error_names_the_database_and_the_environment_and_no_key(
     assert "API" not in said
     assert "BASE_URL" not in said
     assert "invalid" not in said
+
+
+@pytest.mark.usefixtures("_sold")
+def test_a_list_as_of_the_time_that_it_names_has_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stamps have microseconds. A shorter time would name an earlier moment."""
+    [sold] = run(capsys, "transactions", "--json")
+    [again] = run(capsys, "transactions", "--json", "--as-of", sold["settled_at"])
+    assert again == sold

@@ -43,8 +43,9 @@ def _plain(value: Value) -> Any:
 
 
 def format_moment(moment: datetime) -> str:
-    """ISO 8601 as the service writes it: with milliseconds, UTC as `Z`."""
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """ISO 8601 as the service writes it, UTC as `Z`: a shorter time would name an earlier snapshot."""
+    exact = "microseconds" if moment.microsecond % 1000 else "milliseconds"
+    return moment.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
 def _iterate_array(objects: Iterator[str]) -> Iterator[str]:
