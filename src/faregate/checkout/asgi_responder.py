@@ -100,6 +100,8 @@ class PaywallResponder:
     _has_payer_left = False
     _has_server_left = False
     _has_received = False
+    _has_told = False
+    """Whether the application was told that the payer has left."""
     _closed: anyio.Event | None = None
     _is_sent = False
     _context: Context | None = None
@@ -219,6 +221,10 @@ class PaywallResponder:
         self.checkout.find_route = partial(find_route, scope, root_path)
         self.checkout.find_handler = partial(find_handler, scope)
         self.checkout.find_operation = partial(find_operation, scope)
+        if self._has_told:
+            # Quart is about to cancel the handler: now nothing is begun that would stay open.
+            for _ in range(5):
+                await anyio.sleep(0)
         payment = await self.checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
@@ -257,6 +263,7 @@ class PaywallResponder:
                 # uvicorn disconnects before it ends an empty body: a handler that reads it would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._has_received = True
+        self._has_told = self._has_told or message["type"] != "http.request"
         return message
 
     async def _wait_closed(self) -> None:
