@@ -18,8 +18,11 @@ from faregate.core.claims import PendingPayment
 from faregate.core.models import Request, Response, WorkSucceeded
 from faregate.core.results import AccessGranted, CompletionPaid
 from faregate.emulator.wallet import Wallet
-from faregate.fastapi import PaywallMiddleware, paid
+from faregate.errors import TransactionNotFound
+from faregate.fastapi import PaywallMiddleware, list_routes, paid
 from faregate.flask import Faregate
+from faregate.merchant import wire
+from faregate.routes.check import check
 from faregate.service import in_process
 from faregate.service.database.schema import api_keys, transactions
 from tests.service.in_process import PAY_TO, Buyer, build_environ, open_paywall, open_storage_of
@@ -500,3 +503,27 @@ def test_paywalls_with_the_same_settings_share_a_service(tmp_path: Path) -> None
     with open_paywall(environ, PRICED) as first, open_paywall(environ, PRICED) as second:
         assert first._embedded is second._embedded
     assert in_process._opened
+
+
+def read_address(environ: dict[str, str]) -> str:
+    with open_storage_of(environ) as storage:
+        return storage.find_account("test", None).pay_to
+
+
+def test_only_an_application_that_starts_decides_which_address_is_paid(tmp_path: Path) -> None:
+    """A sweep with older settings, and a check, sent the payments of the running shop elsewhere."""
+    other = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+    environ, older = build_environ(tmp_path), build_environ(tmp_path, FAREGATE_SERVICE_PAY_TO=other)
+    for settings, address in ((older, other), (environ, PAY_TO)):
+        with TestClient(build_fastapi(settings)) as client:
+            asked = client.get("/report")
+        assert read_terms(asked)["payTo"] == read_address(environ) == address
+    with TestClient(build_fastapi(environ)) as client:
+        sweeper = Paywall(environ=older)
+        with pytest.raises(TransactionNotFound):  # a sweep asks how each payment stands
+            sweeper.call(wire.get_transaction(f"txn_{'0' * 12}7{'0' * 3}8{'0' * 15}"))
+        sweeper.close()
+        assert check(list_routes(build_fastapi(older))) == []
+        assert read_terms(client.get("/report"))["payTo"] == PAY_TO
+    with TestClient(build_fastapi(older)) as client:
+        assert read_terms(client.get("/report"))["payTo"] == other

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from faregate.cli import main
 from faregate.emulator.wallet import Wallet
-from tests.service.in_process import Buyer, build_environ
+from tests.service.in_process import PAY_TO, Buyer, build_environ
 from tests.service.test_in_process import build_fastapi
 
 
@@ -150,3 +150,13 @@ def test_a_list_as_of_the_time_that_it_names_has_the_same_rows(capsys: pytest.Ca
     [sold] = run(capsys, "transactions", "--json")
     [again] = run(capsys, "transactions", "--json", "--as-of", sold["settled_at"])
     assert again == sold
+
+
+@pytest.mark.usefixtures("_sold")
+def test_a_doctor_compares_the_address_that_is_paid_with_the_setting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+    monkeypatch.setenv("FAREGATE_SERVICE_PAY_TO", other)
+    assert main(["service", "doctor"]) == 0
+    assert f"is paid at {PAY_TO}, and FAREGATE_SERVICE_PAY_TO says {other}" in capsys.readouterr().out

@@ -58,7 +58,9 @@ def check(table: RouteTable) -> list[str]:
     except ConfigurationError as error:
         return [*problems, str(error)]
     for paywall, sold in offers.items():
-        problems += [*_check_journal(paywall), *_check_offers(paywall, sold), *paywall.find_service_faults()]
+        with paywall.keep_paid_address():
+            problems += [*_check_journal(paywall), *_check_offers(paywall, sold)]
+        problems += paywall.find_service_faults()
     checked = {offer for sold in offers.values() for offer in sold}
     problems += [
         f"{offer.sells} was not checked: there is no paywall in front of its route."

@@ -12,9 +12,9 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -139,6 +139,7 @@ class InProcessService:
         self._lock = threading.RLock()
         self._running: _Running | None = None
         self._has_begun = False
+        self._is_address_set = self._keeps_address = False
         self._pid = 0
         self._journal: SqliteDatabase | None = None
         _services.add(self)
@@ -184,6 +185,7 @@ class InProcessService:
         with self._lock:
             running, self._running = self._running, None
             has_begun, self._has_begun = self._has_begun, False
+            self._is_address_set = False
             is_own = self._pid == os.getpid()
         if running is None or not is_own:
             return
@@ -208,9 +210,18 @@ class InProcessService:
     def start(self) -> None:
         """Open the database, and settle what waits. Raises `ConfigurationError`."""
         try:
-            self._begin(self._open())
+            self._begin(self._open_for_sale())
         except (DatabaseError, StoreUnavailable) as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error
+
+    @contextmanager
+    def keeping_address(self) -> Generator[None]:
+        """Publish prices in this block without a change of the address that is paid: for a check."""
+        self._keeps_address = True
+        try:
+            yield
+        finally:
+            self._keeps_address = False
 
     def find_faults(self) -> list[str]:
         """Ask the nodes and the facilitators; say what keeps payments from being taken. Blocking."""
@@ -232,6 +243,16 @@ class InProcessService:
                 self._pid = os.getpid()
             return self._running
 
+    def _open_for_sale(self) -> _Running:
+        """Open it for an application that starts: it decides which address is paid, and no sweep does."""
+        running = self._open()
+        if self._is_address_set or self._is_reader or self._keeps_address:
+            return running
+        with self._lock:
+            _set_address(running, self._settings)
+            self._is_address_set = True
+        return running
+
     def _open_anew(self) -> _Running:
         if self._is_reader:
             return _open_to_read(self._settings, self._environment)
@@ -249,7 +270,7 @@ class InProcessService:
                 self._has_begun = True
 
     def _publish(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        running = self._open()
+        running = self._open_for_sale()
         storage = running.runtime.storage
         prices = {key: read_declared_price(fields) for key, fields in wanted.items()}
         published = publish_prices(storage.database, storage.stamps, running.own.account, prices)
@@ -270,7 +291,7 @@ class InProcessService:
             _abandoned.append(self._running)  # closing it would end locks and sessions of the parent
         self._lock = threading.RLock()
         self._pools = _make_pools()  # the threads are the parent's
-        self._running, self._has_begun = None, False
+        self._running, self._has_begun, self._is_address_set = None, False, False
 
 
 def _make_pools() -> tuple[ThreadPoolExecutor, ...]:
@@ -328,13 +349,32 @@ def _ensure_account(storage: Storage, settings: Settings, environment: Environme
         if accounts and accounts[0].seller_id != SELLER_ID:
             return _check_seller(accounts[0], settings)
         seller = Seller(id=SELLER_ID, name="Seller", pay_to=settings.pay_to or EXAMPLE_PAY_TO)
-        account, is_created = ensure_account(connection, seller, environment, storage.stamps.now())
+        account, _ = ensure_account(connection, seller, environment, storage.stamps.now())
         storage.stamps.take_alone(connection, account.id)
-        if update_account(connection, account, seller) and not is_created:
-            _log.warning("payments go to %s from now on, instead of %s", seller.pay_to, account.pay_to)
+        if account.pay_to == EXAMPLE_PAY_TO:  # nobody owns it, so that no payment goes elsewhere
+            update_account(connection, account, seller)
         if settings.payments == "simulated":
             set_up_ledger(connection, account, builtin_account())
         return find_account(connection, account.org, environment) or account
+
+
+def _set_address(running: _Running, settings: Settings) -> None:
+    """Let payments go to the address that the settings name, unless a catalog names it."""
+    storage, account = running.runtime.storage, running.own.account
+    if account.seller_id != SELLER_ID:
+        return
+    seller = Seller(id=SELLER_ID, name=account.name, pay_to=settings.pay_to or EXAMPLE_PAY_TO)
+    with storage.database.read() as connection:
+        latest = find_account(connection, account.org, account.environment) or account
+    if latest.pay_to == seller.pay_to:
+        return
+    with storage.database.write() as connection:
+        if not storage.database.is_sqlite:
+            connection.execute(LOCK_ALL)
+        latest = find_account(connection, account.org, account.environment) or account
+        storage.stamps.take_alone(connection, account.id)
+        if update_account(connection, latest, seller):
+            _log.warning("payments go to %s from now on, instead of %s", seller.pay_to, latest.pay_to)
 
 
 def _check_seller(account: AccountRow, settings: Settings) -> AccountRow:

@@ -168,6 +168,12 @@ def _check_recipient(settings: Settings, account: AccountRow) -> Findings:
             "payments would go to the address of the example, which nobody owns",
             "Write `pay_to` under [seller] in the catalog, and apply it.",
         )
+    elif settings.pay_to is not None and settings.pay_to.lower() != account.pay_to.lower():
+        yield warn(
+            subject,
+            f"is paid at {account.pay_to}, and FAREGATE_SERVICE_PAY_TO says {settings.pay_to}",
+            "The application that started last has set the first: start it with the right one.",
+        )
     else:
         yield report_ok(subject, f"is paid at {account.pay_to}")
 
