@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from inspect import isclass, iscoroutinefunction
@@ -393,13 +393,6 @@ class Paywall:
 
     def close(self) -> None:
         self._client.close()
-
-    def keep_paid_address(self) -> AbstractContextManager[None]:
-        """Let a check in this block not change which address a service in this process pays."""
-        if self.settings.base_url != config.SERVICE or self._embedded is None:
-            return nullcontext()
-        kept: AbstractContextManager[None] = self._embedded.keeping_address()
-        return kept
 
     def find_service_faults(self) -> list[str]:
         """Say what keeps a service in this process from taking payments; it asks nodes and facilitators."""

@@ -6,7 +6,7 @@ Blocking: it calls the journal and the service. It sells nothing and pays nothin
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, cast
 
 from faregate.core.claims import Claimant, Claimed
@@ -28,6 +28,7 @@ from faregate.merchant.models import (
 from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
+from faregate.settings import SERVICE, load_service
 from faregate.x402.instructions import are_unpredictable
 from faregate.x402.tokens import SettlementAsset
 
@@ -58,7 +59,7 @@ def check(table: RouteTable) -> list[str]:
     except ConfigurationError as error:
         return [*problems, str(error)]
     for paywall, sold in offers.items():
-        with paywall.keep_paid_address():
+        with _keep_address(paywall):
             problems += [*_check_journal(paywall), *_check_offers(paywall, sold)]
         problems += paywall.find_service_faults()
     checked = {offer for sold in offers.values() for offer in sold}
@@ -68,6 +69,14 @@ def check(table: RouteTable) -> list[str]:
         if offer not in checked
     ]
     return problems
+
+
+def _keep_address(paywall: Paywall) -> AbstractContextManager[None]:
+    """Let the check of a service in this process not change which address is paid."""
+    if paywall.settings.base_url != SERVICE:
+        return nullcontext()
+    kept: AbstractContextManager[None] = load_service("FAREGATE_BASE_URL").keeping_address()
+    return kept
 
 
 def _check_journal(paywall: Paywall) -> Iterator[str]:

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -69,6 +69,7 @@ _THREADS: Final = 40
 """Calls from event loops that run at the same time, and as many completions beside them."""
 _log = logging.getLogger("faregate.service")
 find_database = find_in_process_database
+_keeps_address = ContextVar("keeps_address", default=False)
 
 
 class _Own:
@@ -139,7 +140,7 @@ class InProcessService:
         self._lock = threading.RLock()
         self._running: _Running | None = None
         self._has_begun = False
-        self._is_address_set = self._keeps_address = False
+        self._is_address_set = False
         self._pid = 0
         self._journal: SqliteDatabase | None = None
         _services.add(self)
@@ -214,15 +215,6 @@ class InProcessService:
         except (DatabaseError, StoreUnavailable) as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error
 
-    @contextmanager
-    def keeping_address(self) -> Generator[None]:
-        """Publish prices in this block without a change of the address that is paid: for a check."""
-        self._keeps_address = True
-        try:
-            yield
-        finally:
-            self._keeps_address = False
-
     def find_faults(self) -> list[str]:
         """Ask the nodes and the facilitators; say what keeps payments from being taken. Blocking."""
         findings = check_payments(self._settings)
@@ -246,7 +238,7 @@ class InProcessService:
     def _open_for_sale(self) -> _Running:
         """Open it for an application that starts: it decides which address is paid, and no sweep does."""
         running = self._open()
-        if self._is_address_set or self._is_reader or self._keeps_address:
+        if self._is_address_set or self._is_reader or _keeps_address.get():
             return running
         with self._lock:
             _set_address(running, self._settings)
@@ -394,6 +386,16 @@ def check_exists(url: str) -> None:
             raise ConfigurationError(
                 f"{database.name} does not exist: start the application, which makes it."
             )
+
+
+@contextmanager
+def keeping_address() -> Generator[None]:
+    """Publish prices in this block without a change of the address that is paid: for a check."""
+    token = _keeps_address.set(True)
+    try:
+        yield
+    finally:
+        _keeps_address.reset(token)
 
 
 # One service for each process and settings
