@@ -3,6 +3,7 @@
 import base64
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -527,3 +528,18 @@ def test_only_an_application_that_starts_decides_which_address_is_paid(tmp_path:
         assert read_terms(client.get("/report"))["payTo"] == PAY_TO
     with TestClient(build_fastapi(older)) as client:
         assert read_terms(client.get("/report"))["payTo"] == other
+
+
+def test_a_journal_of_an_older_version_ends_the_start_before_the_tables_change(tmp_path: Path) -> None:
+    """Else neither version starts, and the file that has all payments was to be moved away."""
+    environ = build_environ(tmp_path)
+    with TestClient(build_fastapi(environ)) as client:
+        assert Buyer(client, Wallet()).buy().status_code == 200
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("UPDATE alembic_version SET version_num = '0013'")
+        connection.commit()
+        with pytest.raises(ConfigurationError, match=r"of version 1.*set FAREGATE_JOURNAL to a new file"):
+            anyio.run(Paywall(environ=environ).astart)
+        [version] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    assert version == "0013"

@@ -123,12 +123,14 @@ def exists(connection: sqlite3.Connection, path: Path) -> bool:
     if application == APPLICATION_ID and version == VERSION:
         return True
     if application == APPLICATION_ID:
+        if version > VERSION:
+            advice = "use the newer faregate that wrote it"
+        else:
+            # Moved away, a file of the service would take all payments with it.
+            way = "set FAREGATE_JOURNAL to a new file" if _is_service(connection) else "move the file away"
+            advice = f"let the faregate that wrote it finish what is open, then {way}"
         raise JournalUnreadable(
-            f"the journal {path} is of version {version}, and this faregate knows {VERSION}: "
-            "let the faregate that wrote it finish what is open, then move the file away"
-            if version < VERSION
-            else f"the journal {path} is of version {version}, and this faregate knows {VERSION}: "
-            "use the newer faregate that wrote it"
+            f"the journal {path} is of version {version}, and this faregate knows {VERSION}: {advice}"
         )
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and not application and not version and _is_service(connection):
