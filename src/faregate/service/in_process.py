@@ -10,7 +10,6 @@ import atexit
 import json
 import logging
 import os
-import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping
@@ -19,19 +18,16 @@ from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
-from sqlalchemy.engine import make_url
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import ConfigurationError, FaregateError, JournalUnreadable, NoAnswer
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
-from faregate.journals.sqlite.schema import exists
 from faregate.merchant.calls import PRICES, finishes_payment
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin_account import builtin_account
@@ -252,6 +248,8 @@ class InProcessService:
     def _open_anew(self) -> _Running:
         if self._is_reader:
             return _open_to_read(self._settings, self._environment)
+        if self._journal is not None:
+            _check_version(self._journal)
         running = _open(self._settings, self._environment, self._has_journal)
         if self._journal is not None:
             running.runtime.storage.database.write_with(self._journal)
@@ -298,8 +296,6 @@ def _make_pools() -> tuple[ThreadPoolExecutor, ...]:
 def _open(settings: Settings, environment: Environment, has_journal: bool) -> _Running:
     """Open the database, with its tables and the seller's account. Raises `ConfigurationError`."""
     with ExitStack() as stack:
-        if has_journal:
-            _check_journal_version(settings)
         _prepare_tables(settings)
         opened = open_runtime(settings, pool_size=settings.pool_size, is_synced_by_journal=has_journal)
         runtime = stack.enter_context(opened)
@@ -322,21 +318,15 @@ def _make_running(runtime: Runtime, account: AccountRow, stack: ExitStack) -> _R
     return _Running(runtime, own, _LastGrant(own), stack.pop_all().close)
 
 
-def _check_journal_version(settings: Settings) -> None:
+def _check_version(journal: SqliteDatabase) -> None:
     """Raise `ConfigurationError` before the tables change, if this version cannot read the journal in them.
 
     Otherwise neither this version could start, nor the one that can finish what is open.
     """
-    url = make_url(settings.database)
-    if not url.drivername.startswith("sqlite") or not url.database or not Path(url.database).exists():
-        return
     try:
-        with closing(sqlite3.connect(url.database)) as connection:
-            exists(connection, Path(url.database))
+        journal.check_version()
     except JournalUnreadable as error:
         raise ConfigurationError(f"The service in this process cannot start: {error}") from None
-    except sqlite3.Error:
-        return  # the next to open it says what is wrong
 
 
 def _prepare_tables(settings: Settings) -> None:

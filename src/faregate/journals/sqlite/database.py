@@ -81,6 +81,13 @@ class SqliteDatabase:
         """
         return cast(T, self.writer.call(Change(change, durable)))
 
+    def check_version(self) -> None:
+        """Raise `JournalUnreadable` for a journal of another version. Creates nothing."""
+        if not self.path.exists():
+            return
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as connection:
+            schema.exists(connection, self.path)  # what else is wrong, the next to open it says
+
     def run_here(self, work: BatchPart) -> Any:
         """Do as the writer's thread does with a batch of one, in this thread. Raises `JournalError`."""
         task = Task(work)
