@@ -48,7 +48,7 @@ class NamespaceReader:
         hold, row = self._describe_hold(record), self._codec.unpack_plain(record)
         if self._is_leased(row):
             return hold
-        return replace(hold, due_at=min(hold.due_at, max(self._now, row.due_at)))
+        return replace(hold, due_at=min(hold.due_at, max(row.touched_at, row.due_at)))
 
     def _describe_hold(self, record: Record) -> HoldInfo:
         return replace(describe_hold(record, self._keyring), namespace=self.namespace)
