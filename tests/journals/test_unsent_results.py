@@ -1,14 +1,15 @@
 """Whether a result left whose sender died soon after recording the delivery. With killed processes."""
 
-import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from faregate.core.claims import EarlierPayment, Replayable
+from faregate.journals import writer
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.postgres.store import PostgresStore
 from faregate.journals.row import UNSENT_SECONDS
@@ -21,6 +22,7 @@ from tests.journals.test_owner_locks import LOCKED, NOW, SILENT
 from tests.journals.test_purchases import begin, led_to_first, settle, signed, started
 from tests.support.preloaded import PreloadedPython
 from tests.support.products import spread
+from tests.support.waiting import eventually
 
 SENDER = """
 import sys, time
@@ -186,12 +188,21 @@ def test_next_purchases_in_one_batch_of_sqlite_begin_together(
         lease, transaction_id = leases[number], f"txn_next_{number}"
         begun.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, HERE))
 
+    take, is_taken = writer._take_batch, Event()
+
+    def take_and_tell(*arguments: Any) -> Any:
+        batch = take(*arguments)
+        is_taken.set()
+        return batch
+
+    monkeypatch.setattr(writer, "_take_batch", take_and_tell)
     with database._executing:  # the first one is taken by the writer, and the others wait together
         threads = [Thread(target=start, args=(number,)) for number in range(3)]
-        for thread in threads:
+        threads[0].start()
+        assert is_taken.wait(30)
+        for thread in threads[1:]:
             thread.start()
-        while database.writer._queue.qsize() < 2:
-            time.sleep(0.001)
+        assert eventually(lambda: database.writer._queue.qsize() == 2)
     for thread in threads:
         thread.join()
     assert begun == [True] * 3
