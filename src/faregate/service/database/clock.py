@@ -116,10 +116,9 @@ class Stamps:
             fence: int = connection.execute(FENCE, {"of_account": account}).scalar_one()
         if as_of is not None and moment <= fence:
             return as_of
-        # While this clock is behind the fence, because it was set back or that of another process is ahead,
-        # changes are stamped just after the fence. This list must show them, and none may step back.
-        moment = max(moment, fence + 1) if as_of is None else moment
-        if as_of is not None and moment > now:
+        # The clock of another process may be ahead of this one's, and no list may step back.
+        moment = max(moment, fence) if as_of is None else moment
+        if moment > now and moment > fence:
             return None
         if moment > fence:
             self._move_fence(account, moment)
