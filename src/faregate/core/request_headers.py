@@ -176,9 +176,9 @@ def _find_stable_part(kind: str, credential: str) -> str | None:
 
 
 def _find_user(value: str) -> str:
-    """Find whom the content of a signed cookie names as its user; "" if nobody, or if it cannot be read.
+    """Find whom the content of a signed cookie names as its user; "" if it names none or cannot be read.
 
-    Nobody has checked the signature: what is read here is only compared.
+    The signature is not checked: what is read here is only compared.
     """
     signed = _SIGNED_COOKIE.fullmatch(value)
     content = "" if signed is None else signed[1].translate(_URL_SAFE)

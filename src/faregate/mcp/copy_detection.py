@@ -102,7 +102,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
 
 def is_stale(result: Result) -> bool:
-    """Whether the error of a paid tool has the content of an earlier result, whoever answered with it."""
+    """Whether the error of a paid tool has the content of an earlier result, also if a cache answered."""
     return is_error(find_status(result)) and any(map(RESULTS.is_copy, _list_bodies(result)))
 
 
