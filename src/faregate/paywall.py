@@ -304,8 +304,8 @@ class Paywall:
         try:
             self.backend.resolve_offer(offer)
         except NoAnswer as error:
-            # Without a start of its own, as under WSGI, an application is asked this by its first request. An
-            # error would answer every page with 500 while the database restarts.
+            # Under WSGI there is no start: the first request runs this. An error here would answer every page
+            # with 500 while the database restarts.
             log("sale", logging.ERROR, "what is sold is answered with 503, and asked for again: %s", error)
         except ServiceError as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error

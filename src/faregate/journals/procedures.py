@@ -197,7 +197,7 @@ class Procedures:
             earlier = yield from self._describe_earlier(row, claimant)
             if earlier is not None:
                 return earlier
-            # This claimant may not have that result: sell anew, without a purchase.
+            # This claimant may not have that result, so this payment is a purchase of its own.
             purchase = ""
         raise _conflict_error()
 

@@ -356,7 +356,7 @@ def _ensure_account(storage: Storage, settings: Settings, environment: Environme
         seller = Seller(id=SELLER_ID, name="Seller", pay_to=settings.pay_to or EXAMPLE_PAY_TO)
         account, _ = ensure_account(connection, seller, environment, storage.stamps.now())
         storage.stamps.take_alone(connection, account.id)
-        if account.pay_to == EXAMPLE_PAY_TO:  # nobody owns it, so that no payment goes elsewhere
+        if account.pay_to == EXAMPLE_PAY_TO:  # has no owner: no application has set an address yet
             update_account(connection, account, seller)
         if settings.payments == "simulated":
             set_up_ledger(connection, account, builtin_account())
