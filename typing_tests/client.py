@@ -6,7 +6,6 @@ import httpx
 
 from faregate.core.models import Headers, Response
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.models import (
     AccessDecision,
@@ -21,6 +20,7 @@ from faregate.merchant.models import (
     Transaction,
     TransactionDetail,
 )
+from faregate.merchant.requests import Call
 from faregate.merchant.wire import Completed
 from faregate.transports import AsyncTransport, Transport
 

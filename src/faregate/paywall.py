@@ -12,7 +12,6 @@ from typing import Any, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 from faregate import settings as config
-from faregate.configuration import NameSetting
 from faregate.core.driver import arun, run
 from faregate.core.interfaces import Journal
 from faregate.core.models import (
@@ -29,17 +28,18 @@ from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError, FaregateError, NoAnswer, ServiceError
 from faregate.events import UNKNOWN_SALE, Sale
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalContext, JournalPolicy
-from faregate.journals.registry import as_async, journal_from_url
+from faregate.journals.registry import JournalContext, as_async, journal_from_url
 from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
-from faregate.merchant.calls import Call
+from faregate.merchant.requests import Call
 from faregate.merchant.resource_url import NOT_FOR_SALE, PATH_SAFE, ResourceUrls
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
+from faregate.setting_declarations import NameSetting
 
 T = TypeVar("T")
 

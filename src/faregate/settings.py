@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
-from faregate.configuration import (
+from faregate.core.completion import RETRY_BUDGET_SECONDS
+from faregate.errors import ConfigurationError, nearest_name
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
+from faregate.journals.registry import MEMORY
+from faregate.logs import log
+from faregate.merchant.address import make_namespace
+from faregate.merchant.api_key import ApiKey
+from faregate.merchant.formats import find_url_fault
+from faregate.server_config import find_server_timeout, find_server_workers
+from faregate.setting_declarations import (
     Description,
     GivenValues,
     NameSetting,
@@ -18,15 +27,6 @@ from faregate.configuration import (
     name_variable,
     read_declarations,
 )
-from faregate.core.completion import RETRY_BUDGET_SECONDS
-from faregate.errors import ConfigurationError, nearest_name
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.registry import MEMORY
-from faregate.logs import log
-from faregate.merchant.address import make_namespace
-from faregate.merchant.api_key import ApiKey
-from faregate.merchant.formats import find_url_fault
-from faregate.server_config import find_server_timeout, find_server_workers
 from faregate.x402.payment_identifier import IdentifierUse
 from faregate.x402.tokens import ENVIRONMENTS
 

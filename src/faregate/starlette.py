@@ -45,7 +45,7 @@ from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes import starlette as starlette_routes
-from faregate.routes.routers import list_routers
+from faregate.routes.nested_routers import list_routers
 from faregate.routes.starlette import list_routes
 from faregate.routes.unsold_prices import note_price, warn_unsold
 from faregate.routes.wrappers import unwrap

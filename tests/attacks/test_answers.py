@@ -27,7 +27,7 @@ from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.paywall import Paywall
-from faregate.routes.inspect import inspect_app
+from faregate.routes.frameworks import inspect_app
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.report import figures

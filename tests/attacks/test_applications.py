@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.paywall import Paywall
-from faregate.routes.inspect import inspect_app
+from faregate.routes.frameworks import inspect_app
 from faregate.starlette import PaywallMiddleware, paid
 from tests.attacks.content import Content
 from tests.attacks.report import figures

@@ -4,10 +4,10 @@ from faregate.core.models import Response, WireRequest
 from faregate.core.results import AccessGranted
 from faregate.emulator import TEST_KEY, Emulator, Wallet
 from faregate.emulator.transports import EmbeddedTransport
-from faregate.merchant.calls import Call
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import parse_access
 from faregate.merchant.models import AccessRequest, AccessResource, SucceededCompleteRequest
+from faregate.merchant.requests import Call
 from faregate.merchant.wire import access, complete_transaction, get_transaction
 
 

@@ -11,7 +11,6 @@ from unittest.mock import NonCallableMock
 import pytest
 from werkzeug.test import Client
 
-from faregate.configuration import Description
 from faregate.core.claims import Claimant
 from faregate.core.interfaces import Journal
 from faregate.core.models import Offer
@@ -25,6 +24,7 @@ from faregate.merchant.client import MerchantClient
 from faregate.merchant.revisions import RevisionCache
 from faregate.offers import offer
 from faregate.paywall import Paywall
+from faregate.setting_declarations import Description
 from faregate.settings import OBJECTS, SETTINGS
 from faregate.wsgi import PaywallMiddleware
 from tests.support.clock import Clock

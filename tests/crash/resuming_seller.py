@@ -19,7 +19,7 @@ from faregate import Paywall
 from faregate.core import completion
 from faregate.emulator import TEST_KEY
 from faregate.flask import Faregate
-from faregate.journals.policy import JournalContext
+from faregate.journals.registry import JournalContext
 from faregate.journals.sqlite import SqliteJournal
 from faregate.transports.http1 import Http1Transport
 from tests.crash.points.kill_wrappers import DyingJournal, DyingTransport, Kills

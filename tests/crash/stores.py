@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import DEFAULT_POLICY, JournalContext, JournalPolicy
-from faregate.journals.registry import journal_from_url
+from faregate.journals.registry import JournalContext, journal_from_url
 from tests import servers
 from tests.django_site.databases import settings_of
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Insert, Integer, Table, bindparam, insert, select, update
 
 from faregate.emulator import Account, Key
+from faregate.rules.account import DEFAULT_CREATED_AT
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import DEFAULT_CREATED_AT
 from faregate.service.database.accounts import COLUMNS, AccountRow, list_accounts_of
 from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps

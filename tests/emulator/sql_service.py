@@ -14,11 +14,11 @@ from faregate.core.models import Response, WireRequest
 from faregate.emulator import Account, Revision, SettlementRule, SimulatedLedger
 from faregate.errors import ConfigurationError
 from faregate.rules import settlement as settling
+from faregate.rules.account import Resource
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Listing
 from faregate.rules.clock import Clock
-from faregate.rules.config import Resource
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.rules.ids import build_id

@@ -18,8 +18,8 @@ from faregate.emulator import (
     Value,
 )
 from faregate.errors import ConfigurationError
+from faregate.rules.account import CAPABILITIES
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import CAPABILITIES
 
 from .seller import ApiClient, assert_error
 

@@ -3,8 +3,8 @@
 import pytest
 
 from faregate.emulator import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, Account, Key
+from faregate.rules.account import CAPABILITIES, Capability
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import CAPABILITIES, Capability
 
 from .seller import ROOT, ApiClient, assert_error
 

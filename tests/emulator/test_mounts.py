@@ -20,7 +20,6 @@ from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet, app, tran
 from faregate.emulator.server import listen, serve
 from faregate.errors import ConfigurationError
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
 from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
@@ -32,6 +31,7 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
     TransactionQuery,
 )
+from faregate.merchant.requests import Call
 
 from .seller import bearer
 

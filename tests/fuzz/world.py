@@ -20,11 +20,11 @@ from faregate.core.models import Offer
 from faregate.emulator import Emulator, Wallet
 from faregate.emulator.faults.models import Fault
 from faregate.emulator.transports import EmbeddedTransport
+from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import DEFAULT_POLICY
 from faregate.offers import offer
 from faregate.paywall import Paywall
-from faregate.rules.config import SettlementRule
+from faregate.rules.account import SettlementRule
 from faregate.rules.records import FINAL
 
 Phase = Literal["free", "asked", "sold"]

@@ -10,9 +10,9 @@ from typing import Any
 import httpcore
 
 from faregate.emulator import TEST_KEY
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.paywall import Paywall

@@ -21,7 +21,7 @@ from faregate.core.results import (
 )
 from faregate.errors import BadAnswer
 from faregate.merchant import backend, interpret
-from faregate.merchant.calls import PAYMENT_RESPONSE
+from faregate.merchant.requests import PAYMENT_RESPONSE
 from tests.support.mutants import Patch, Read, read_completions, release_on_a_look, release_on_any_2xx
 from tests.support.promises import Wrong
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Recoverable
 from faregate.core.models import Response, WorkSucceeded
-from faregate.journals.policy import JournalPolicy
+from faregate.journals.durations import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.stores import AnyJournal, Clock
 from tests.support.threads import run_in_threads

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.store import Due, Record
 from tests.django_site import databases

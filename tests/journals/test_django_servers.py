@@ -16,8 +16,9 @@ import pytest
 
 from faregate.core.claims import Claim, InProgress
 from faregate.errors import JournalError
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalContext, JournalPolicy
+from faregate.journals.registry import JournalContext
 from faregate.journals.store import Record
 from tests import django_site
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN

@@ -14,9 +14,9 @@ import pytest
 from faregate.core.claims import Claimed, InProgress, Lease, Recoverable, Replayable, SettlementWrite
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import GOOD, HERE, LEASE, WORK_SECONDS, decided, fresh, owed, started
 from tests.journals.stores import KEY, OTHER_KEY, STORED, Clock, find_class

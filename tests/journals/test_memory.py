@@ -5,8 +5,8 @@ import pytest
 from faregate.core.claims import Claimant, Claimed
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalFull
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT
 from tests.journals.rows import HERE, LEASE, fresh, owed, started
 from tests.journals.stores import Clock

@@ -16,8 +16,8 @@ from faregate.core.claims import (
 )
 from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
 from faregate.journals.store import ENCRYPTED
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import (

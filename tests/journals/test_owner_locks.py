@@ -15,9 +15,9 @@ import pytest
 from faregate.core.claims import Claim, InProgress, PendingPayment, Recoverable
 from faregate.errors import JournalError
 from faregate.journals import file_locks, session_locks
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.owner_locks import has_lock
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
 from faregate.journals.postgres import PostgresJournal
 from tests.core.flow_script import TXN
 from tests.journals.postgres_schema import asked
@@ -37,7 +37,7 @@ SILENT = JournalPolicy(renew_every=3600.0)
 OWNER = """
 import os, signal, sys, time
 from pathlib import Path
-from faregate.journals.policy import JournalPolicy
+from faregate.journals.durations import JournalPolicy
 from tests.core.flow_script import ACR, TXN
 from tests.journals.stores import STORED, Clock
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS

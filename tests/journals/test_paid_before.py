@@ -21,7 +21,7 @@ from faregate.core.models import WorkFailed
 from faregate.errors import JournalFull
 from faregate.journals.payment_info import PaymentStatus, Reference, ReferenceKind
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.row import find_use
+from faregate.journals.row_rules import find_use
 from faregate.journals.states import FINAL, OWED, RowState
 from faregate.journals.store import ENCRYPTED
 from tests.core.flow_script import ACR, RECEIPT, TXN

@@ -12,9 +12,9 @@ from faregate.core.claims import AlreadyFailed, AlreadyUsed, Claimed, InProgress
 from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row
+from faregate.journals.row_rules import Row
 from faregate.journals.store import ENCRYPTED, Record
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.journals.rows import (

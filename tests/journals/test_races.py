@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from faregate.emulator import Wallet
-from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.durations import DEFAULT_POLICY
 from tests.contract.handlers import CONTENT
 from tests.contract.stacks import MEMORY, SQLITE, UVICORN, Server, Stack, running
 from tests.journals.simultaneous_payers import Given, ask_together

@@ -12,8 +12,8 @@ import pytest
 from faregate.core.claims import Claimed, Lease, Recoverable, Replayable, ReplayPolicy
 from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
-from faregate.journals.policy import DEFAULT_POLICY
-from faregate.journals.row import Fingerprint, Holder, Row
+from faregate.journals.durations import DEFAULT_POLICY
+from faregate.journals.row_rules import Fingerprint, Holder, Row
 from faregate.journals.states import (
     COLUMN_RULES,
     DECIDED,

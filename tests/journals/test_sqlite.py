@@ -16,8 +16,8 @@ from sqlalchemy import make_url
 from faregate.core.claims import InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
-from faregate.journals.policy import DEFAULT_POLICY, JournalContext
-from faregate.journals.registry import journal_from_url
+from faregate.journals.durations import DEFAULT_POLICY
+from faregate.journals.registry import JournalContext, journal_from_url
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.store import SqliteStore

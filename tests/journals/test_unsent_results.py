@@ -12,7 +12,7 @@ from faregate.core.claims import EarlierPayment, Replayable
 from faregate.journals import writer
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.postgres.store import PostgresStore
-from faregate.journals.row import UNSENT_SECONDS
+from faregate.journals.row_rules import UNSENT_SECONDS
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from tests.core.flow_script import ACR
@@ -27,7 +27,7 @@ from tests.support.waiting import eventually
 SENDER = """
 import sys, time
 from pathlib import Path
-from faregate.journals.policy import JournalPolicy
+from faregate.journals.durations import JournalPolicy
 from tests.journals.stores import STORED, Clock
 from tests.journals.test_purchases import settle, started
 kind, place, now = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])

@@ -14,8 +14,8 @@ from packaging.version import Version
 
 from faregate.core.models import Response, WireRequest
 from faregate.errors import FaregateError
-from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.requests import Call
 
 KEY = "svc_test_0123456789abcdefSECRET"
 
@@ -23,7 +23,7 @@ PRELUDE = f"""
 import asyncio, gc, os, sys, threading
 import anyio
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.calls import Call
+from faregate.merchant.requests import Call
 from faregate.core.models import WireRequest
 url = sys.argv[1]
 def get(path="/x"):

@@ -117,7 +117,7 @@ def test_a_certificate_nobody_signed_is_refused(speaker: Speaker, certificate: P
 TRUSTING = """
 import asyncio, sys
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
-from faregate.merchant.calls import Call
+from faregate.merchant.requests import Call
 from faregate.core.models import WireRequest
 call = Call(WireRequest("GET", "/"), lambda reply: reply.status)
 url = sys.argv[1]

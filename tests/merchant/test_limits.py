@@ -21,7 +21,6 @@ from faregate.emulator import TEST_KEY, Emulator
 from faregate.emulator import transport as mount
 from faregate.errors import NoAnswer, TooManyCalls
 from faregate.merchant import wire
-from faregate.merchant.calls import Call, finishes_payment
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
 from faregate.merchant.models import (
     ListQuery,
@@ -30,6 +29,7 @@ from faregate.merchant.models import (
     ResourceQuery,
     TransactionQuery,
 )
+from faregate.merchant.requests import Call, finishes_payment
 from faregate.transports.async_connections import AsyncioConnection, TrioConnection
 from faregate.transports.http1 import Http1Transport
 from faregate.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS

@@ -16,8 +16,8 @@ import pytest
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError, FaregateError
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import Call
 from faregate.merchant.client import AsyncMerchantClient, MerchantClient
+from faregate.merchant.requests import Call
 from faregate.merchant.sender import RedactedHeaders, merge_headers
 
 from .conftest import KEY, SPEAKERS, Speaker, get

@@ -12,10 +12,10 @@ from faregate.core.results import TransactionState
 from faregate.emulator import TEST_KEY, Emulator, Fault, transport
 from faregate.errors import BadAnswer
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.interpret import parse_transaction_state
 from faregate.merchant.models import ListQuery, ResourceQuery, TransactionQuery
+from faregate.merchant.requests import Call
 
 from .samples import PAYER, PYR, RECEIPT, RES, RESOURCE, TRANSACTION, TXN, changed, page
 

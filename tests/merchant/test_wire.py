@@ -11,7 +11,6 @@ from faregate import errors
 from faregate.core.models import Response
 from faregate.errors import ApiError, BadAnswer, PaymentPending, PaymentRequired, ServiceError
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
 from faregate.merchant.models import (
     ListQuery,
     ResourceExecutionCompleteRequest,
@@ -20,6 +19,7 @@ from faregate.merchant.models import (
     TransactionQuery,
     complete_request,
 )
+from faregate.merchant.requests import Call
 
 from .samples import (
     ACCESS,

@@ -9,9 +9,9 @@ from dataclasses import fields
 from hashlib import sha256
 from typing import Any
 
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row, size_of
+from faregate.journals.row_rules import Row, size_of
 from faregate.journals.states import RowState
 from tests.model.invariants import TransactionState
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 from faregate.core.claims import Claimant
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.row import Row
+from faregate.journals.row_rules import Row
 from faregate.journals.store import Record, may_be_removed
 from tests.model.dict_store import DictStore
 from tests.model.invariants import TransactionState

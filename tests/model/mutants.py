@@ -9,10 +9,10 @@ import pytest
 
 from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
 from faregate.errors import JournalError
-from faregate.journals import memory, row
+from faregate.journals import memory, row_rules
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Holder, Row
+from faregate.journals.row_rules import Holder, Row
 from faregate.journals.states import RowState
 from tests.core.steps import sweep
 from tests.model import mutated_flows
@@ -127,7 +127,7 @@ def _no_purchase(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_what_it_was_given_up_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row, "find_resumed", lambda _: "")
+    patch.setattr(row_rules, "find_resumed", lambda _: "")
 
 
 def _named_until_delivered(patch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ REQUEST_HEADERS = "src/faregate/core/request_headers.py"
 OBSERVERS = "src/faregate/observers.py"
 TRANSPORTS = "src/faregate/transports/"
 INTERPRET = "src/faregate/merchant/interpret.py"
-ROW = "src/faregate/journals/row.py"
+ROW = "src/faregate/journals/row_rules.py"
 MEMORY = "src/faregate/journals/memory.py"
 PROCEDURES = "src/faregate/journals/procedures.py"
 ROW_ACCESS = "src/faregate/journals/row_access.py"
@@ -518,7 +518,7 @@ MUTANTS = (
     Mutant("a-use-takes-more-than-the-maximum", USAGE_PRICES, "UsedAmount(min(amount, price.maximum_atomic), amount", "UsedAmount(amount, amount", USAGE_PRICE_TESTS),
     Mutant("a-use-of-nothing-settles-nothing", USAGE_PRICES, "max(ceil(price.fixed_atomic + sum(used)), price.least_atomic)", "ceil(price.fixed_atomic + sum(used))", USAGE_PRICE_TESTS),
     Mutant("a-price-by-use-is-asked-as-a-fixed-one", ACCESS, "    if not facilitators:\n", "    if False:\n", ("tests/service/test_usage_on_chain.py", "-k", "without_the_scheme")),
-    Mutant("what-has-a-rate-need-not-be-reported", SERVICE_RULES + "config.py", "Value(name=value, required=True) for value in price.rates", "Value(name=value) for value in price.rates", SOLD_BY_USE),
+    Mutant("what-has-a-rate-need-not-be-reported", SERVICE_RULES + "account.py", "Value(name=value, required=True) for value in price.rates", "Value(name=value) for value in price.rates", SOLD_BY_USE),
     Mutant("the-use-is-not-recorded-with-the-outcome", SQL + "transactions.py", "SUBMIT.values(used_amount=_USED)", "SUBMIT", ("tests/emulator/test_usage_prices.py", "--full")),
     Mutant("the-ledger-moves-the-maximum", SERVICE_RULES + "payments.py", "payment if attempt.amount is None else replace(payment, value=attempt.amount)", "payment", ("tests/emulator/test_usage_prices.py",)),
     Mutant("the-database-moves-the-maximum", SELFHOSTED + "simulated_payments.py", "amount = payment.value if attempt.amount is None else attempt.amount", "amount = payment.value", ("tests/emulator/test_usage_prices.py", "--full")),
@@ -557,7 +557,7 @@ MUTANTS = (
     Mutant("a-transfer-refunds-twice", SQL + "refunds.py", "        if used is not None:\n", "        if False:\n", REFUND_TESTS),
     Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.payer in senders}", "if True}", REFUND_TESTS),
     Mutant("sent-before-it-is-written-down", SERVICE_RULES + "settlement.py", "        if deps.store.record_signed(transaction, attempt, signed):\n            return", "        deps.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if deps.store.record_signed(transaction, attempt, signed):\n            return", ("tests/service/test_direct_settlement.py",)),
-    Mutant("a-mistyped-address-is-corrected", SERVICE_RULES + "config.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
+    Mutant("a-mistyped-address-is-corrected", SERVICE_RULES + "account.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
     Mutant("an-environment-without-a-chain", "src/faregate/service/served_accounts.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_served_accounts.py",)),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),

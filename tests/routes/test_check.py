@@ -12,8 +12,8 @@ from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.check import check, describe_instructions
 from faregate.routes.pricing import apply_path_rules
+from faregate.rules.account import CAPABILITIES, Capability
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import CAPABILITIES, Capability
 from faregate.rules.routes import Operation
 
 PREDICTABLE = Fault(kind="predictable-instructions", times=None)

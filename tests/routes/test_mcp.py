@@ -12,7 +12,7 @@ from faregate.mcp import add_paywall, paid
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
 from faregate.routes.check import check
-from faregate.routes.inspect import inspect_app
+from faregate.routes.frameworks import inspect_app
 from tests.adapters.asgi import a_paywall
 
 

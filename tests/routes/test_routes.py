@@ -31,7 +31,7 @@ from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteAccess, RouteInfo, RouteTable
 from faregate.routes.check import check
-from faregate.routes.inspect import inspect_app
+from faregate.routes.frameworks import inspect_app
 from faregate.routes.pricing import apply_path_rules
 from faregate.starlette import PaywallMiddleware, paid
 from tests.adapters.asgi import a_paywall, collect, http_scope, never

@@ -27,7 +27,7 @@ import faregate.starlette
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate
 from faregate.routes.check import check
-from faregate.routes.inspect import inspect_app
+from faregate.routes.frameworks import inspect_app
 from tests.adapters.asgi import a_paywall
 from tests.adapters.django_placement import CONTENT, SOLD, fresh, run_command, site
 

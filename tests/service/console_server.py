@@ -8,7 +8,7 @@ from typing import Final
 
 import httpx
 
-from faregate.rules.config import CAPABILITIES, Account, Capability
+from faregate.rules.account import CAPABILITIES, Account, Capability
 from faregate.service.asgi import ServiceApp
 from faregate.service.commands.serve import build_server
 from faregate.service.commands.setup import apply_seller

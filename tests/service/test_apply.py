@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from faregate.errors import ConfigurationError
+from faregate.rules.account import Account
 from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Catalog, build_catalog
-from faregate.rules.config import Account
 from faregate.service.database.accounts import AccountRow, find_account, list_accounts
 from faregate.service.database.apply import ChangeKind, ConfigChange, apply_account
 from faregate.service.database.catalog import Catalogs, load_catalog

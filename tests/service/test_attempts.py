@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from faregate.rules.config import Resource
+from faregate.rules.account import Resource
 from faregate.rules.payments import Attempt, SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
 from faregate.service.chain.agreement import CONFIRM_SECONDS

@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import CAPABILITIES, Capability, Seller
+from faregate.rules.account import CAPABILITIES, Capability, Seller
 from faregate.service.database.accounts import AccountRow, ensure_account, list_accounts
 from faregate.service.database.engine import Database
 from faregate.service.database.keys import create_key, find_key_owner, list_keys, revoke_key

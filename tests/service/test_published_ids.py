@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import delete, update
 
+from faregate.rules.account import Account
 from faregate.rules.catalog import Catalog, Listing, build_catalog
-from faregate.rules.config import Account
 from faregate.service.database.accounts import ensure_account, list_accounts
 from faregate.service.database.apply import ChangeKind, apply_account
 from faregate.service.database.catalog import load_catalog, save_versions

@@ -12,8 +12,8 @@ import pytest
 from examples.chain.facilitator import GAS_KEYS
 
 from faregate.commands import fill_parser
+from faregate.rules.account import Account
 from faregate.rules.catalog import build_catalog
-from faregate.rules.config import Account
 from faregate.service.chain_metrics import ChainCollector
 from faregate.service.cli import SERVICE
 from faregate.service.database.engine import Database

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from faregate.emulator import TEST_PAYERS, Wallet
 from faregate.merchant.models import AccessResource
+from faregate.rules.account import Account, Seller, SettlementRule
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import Account, Seller, SettlementRule
 from faregate.rules.payments import (
     Attempt,
     PaymentRefused,

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from faregate.merchant.models import ResourceExecutionMetadata
+from faregate.rules.account import Account, SettlementRule
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import Account, SettlementRule
 from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending
 from faregate.rules.published_payers import TEST_PAYERS
 from faregate.service.database.accounts import list_accounts

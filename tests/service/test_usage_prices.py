@@ -13,7 +13,7 @@ from faregate.cli import main
 from faregate.emulator.wallet import Wallet
 from faregate.errors import ConfigurationError
 from faregate.flask import Faregate, payment
-from faregate.rules.config import Revision
+from faregate.rules.account import Revision
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import ChangeKind
 from faregate.service.database.clock import Stamps

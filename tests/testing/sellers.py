@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator
-from faregate.merchant.calls import ROOT
+from faregate.merchant.requests import ROOT
 
 
 @dataclass

@@ -13,7 +13,7 @@ from faregate.errors import CommandError, ConfigurationError, FaregateError
 from faregate.maintenance.journal import JournalView, get_shared_journal, open_view
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable
-from faregate.routes.inspect import inspect_app, is_mcp_server
+from faregate.routes.frameworks import inspect_app, is_mcp_server
 
 
 def open_routes(arguments: Namespace) -> AbstractContextManager[RouteTable | str]:

@@ -5,7 +5,7 @@ row to another process holds another token than the row, and its writes are refu
 accepted all the same: a transaction id, and a settlement.
 
 This module only defines the results. For a proof that the journal knows already,
-`faregate.journals.row.Row.claim_again` decides on the result. `faregate.core.flow` acts on it, and
+`faregate.journals.row_rules.Row.claim_again` decides on the result. `faregate.core.flow` acts on it, and
 `faregate.core.responses` builds the answers.
 """
 

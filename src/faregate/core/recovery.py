@@ -3,7 +3,7 @@
 Both pick up only a row whose lease is over: the payer with a claim of the same proof, the sweep with
 `lease_next`. The old owner learns it at its next write: the row has another fencing token and
 refuses it, unless it is a fact that is true under any lease (rules 2 and 3 of
-`faregate.journals.row`).
+`faregate.journals.row_rules`).
 
 The rules are at the top of `faregate.core.flow`.
 """

@@ -18,8 +18,8 @@ from faregate.django.languages import LocalePathRules
 from faregate.django.options import find_journal_database, name_setting, read_options
 from faregate.errors import ConfigurationError
 from faregate.events import Event
-from faregate.journals.policy import DEFAULT_POLICY, JournalContext
-from faregate.journals.registry import journal_from_url
+from faregate.journals.durations import DEFAULT_POLICY
+from faregate.journals.registry import JournalContext, journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.paywall import MakeJournal, Paywall
 from faregate.settings import IN_PROCESS, SETTINGS, choose_setting_names, from_config, read_journal_settings

@@ -18,8 +18,7 @@ from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import EmulatorTransport, transport
 from faregate.emulator.wallet import Wallet
-from faregate.rules.builtin_account import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
-from faregate.rules.config import (
+from faregate.rules.account import (
     Account,
     Key,
     PayerSetup,
@@ -29,6 +28,7 @@ from faregate.rules.config import (
     SettlementRule,
     Value,
 )
+from faregate.rules.builtin_account import LIVE_KEY, READ_ONLY_TEST_KEY, TEST_KEY, builtin_account
 from faregate.rules.ids import CountedIds, SeededIds
 from faregate.rules.published_payers import TEST_PAYERS, TestPayer
 

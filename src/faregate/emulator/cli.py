@@ -20,8 +20,8 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
 from faregate.errors import CommandError, ConfigurationError
+from faregate.rules.account import Account, Resource
 from faregate.rules.builtin_account import builtin_account
-from faregate.rules.config import Account, Resource
 from faregate.rules.published_payers import TEST_PAYERS
 from faregate.system import PortTaken, get_url, system_clock
 

@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, Field
 
 from faregate.errors import ConfigurationError
+from faregate.rules.account import FrozenModel
 from faregate.rules.clock import Clock
-from faregate.rules.config import FrozenModel
 from faregate.system import system_clock
 
 MAX_RATE: Final = 86_400.0

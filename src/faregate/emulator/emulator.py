@@ -24,17 +24,17 @@ from faregate.emulator.persistence.schema import StateDocument, read_document
 from faregate.emulator.snapshots import Snapshots, StateSnapshot
 from faregate.errors import ConfigurationError
 from faregate.merchant.types import MAX_ATOMIC
-from faregate.rules.app import Service
-from faregate.rules.builtin_account import builtin_account, with_tenant_keys
-from faregate.rules.catalog import Listing, PublishedRevision, declare_price
-from faregate.rules.clock import Clock
-from faregate.rules.config import (
+from faregate.rules.account import (
     Account,
     Revision,
     SettlementRule,
     find_address_fault,
     find_price_fault,
 )
+from faregate.rules.app import Service
+from faregate.rules.builtin_account import builtin_account, with_tenant_keys
+from faregate.rules.catalog import Listing, PublishedRevision, declare_price
+from faregate.rules.clock import Clock
 from faregate.rules.ids import CountedIds, Ids, RewindableIds, SeededChallenges, SeededIds
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from faregate.rules.config import Account
+from faregate.rules.account import Account
 from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentVerified
 from faregate.rules.simulated_ledger import EXPIRED, build_transaction_hash, list_balances
 from faregate.rules.verification import USED, check_payment, refuse_short_balance

@@ -13,7 +13,7 @@ from typing import Final
 from faregate.errors import ConfigurationError
 from faregate.merchant.formats import ID_TAIL
 from faregate.rules import settlement as settling
-from faregate.rules.config import SettlementRule, find_address_fault
+from faregate.rules.account import SettlementRule, find_address_fault
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.records import PENDING, TransactionRecord
 

@@ -26,7 +26,7 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.persistence.schema import StateDocument
 from faregate.emulator.tenants import TenantConfig, Tenants
 from faregate.errors import ConfigurationError
-from faregate.rules.config import Account, FrozenModel, describe_error
+from faregate.rules.account import Account, FrozenModel, describe_error
 
 if sys.platform == "win32":
     import msvcrt

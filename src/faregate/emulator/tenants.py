@@ -15,8 +15,8 @@ from faregate.emulator.delivery import Delivery, add_marker
 from faregate.emulator.emulator import Emulator
 from faregate.errors import ConfigurationError
 from faregate.merchant.problems import UNAUTHENTICATED
+from faregate.rules.account import Account
 from faregate.rules.builtin_account import is_valid_name, parse_tenant_name
-from faregate.rules.config import Account
 from faregate.rules.http import HttpError
 
 MAIN: Final = "main"

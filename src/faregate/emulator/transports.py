@@ -17,7 +17,7 @@ from faregate.emulator.delivery import Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.errors import BadAnswer, NoAnswer
-from faregate.merchant.calls import PRICES
+from faregate.merchant.requests import PRICES
 from faregate.rules.asgi import decode_headers
 from faregate.rules.catalog import describe_published
 from faregate.rules.http import json_value_response

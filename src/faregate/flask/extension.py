@@ -16,7 +16,6 @@ from flask import Blueprint, Flask
 from flask.cli import AppGroup
 
 from faregate.checkout.handlers import mark_price
-from faregate.configuration import name_variable
 from faregate.core.models import Choose, Offer
 from faregate.errors import ConfigurationError
 from faregate.events import Event
@@ -36,6 +35,7 @@ from faregate.flask.routes import list_routes
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
+from faregate.setting_declarations import name_variable
 from faregate.settings import (
     OTHER_VARIABLES,
     SETTINGS,

@@ -7,7 +7,7 @@ from typing import Any, cast
 from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.keyring import Keyring
-from faregate.journals.row import FIELDS, Row, get_values, size_of
+from faregate.journals.row_rules import FIELDS, Row, get_values, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 

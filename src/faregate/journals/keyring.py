@@ -15,7 +15,7 @@ from typing import NamedTuple
 from faregate.core.claims import Claimant
 from faregate.core.request_headers import hash_credential
 from faregate.errors import ConfigurationError, JournalUnreadable
-from faregate.journals.row import Fingerprint
+from faregate.journals.row_rules import Fingerprint
 from faregate.x402.headers import find_authorization
 
 try:

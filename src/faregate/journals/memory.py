@@ -31,6 +31,7 @@ from faregate.core.claims import (
 from faregate.core.models import Outcome
 from faregate.core.request_headers import hash_credential
 from faregate.errors import JournalError, JournalFull
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.payment_info import (
     FoundPayments,
     PaymentInfo,
@@ -38,8 +39,7 @@ from faregate.journals.payment_info import (
     describe_row,
     is_found_by,
 )
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.row import Fingerprint, Holder, Row, RowLease, find_use, hash_purchase, size_of
+from faregate.journals.row_rules import Fingerprint, Holder, Row, RowLease, find_use, hash_purchase, size_of
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_authorization
 

@@ -8,9 +8,9 @@ from faregate.errors import JournalUnreadable
 from faregate.journals.owner_locks import LockingStore, has_lock
 from faregate.journals.quota import Quota
 from faregate.journals.reader import describe_hold
-from faregate.journals.row import IDENTIFIED, NOT_FETCHED, Row
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.row_operations import Procedure, Replace
+from faregate.journals.row_rules import IDENTIFIED, NOT_FETCHED, Row
 from faregate.journals.states import RowState
 from faregate.journals.store import ENCRYPTED, Due, Record
 

@@ -3,7 +3,7 @@
 A row names the process that has its lease, its `owner`. Where a store has locks that can be trusted, the id
 of an owner names its lock, too. A process that finds the row tries the lock: if it is free, the owner is
 dead, and its lease is over; if it is held, the owner lives, even if it was stopped and renews nothing. Where
-the lock shows nothing, times decide (`faregate.journals.row`).
+the lock shows nothing, times decide (`faregate.journals.row_rules`).
 """
 
 import math

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from faregate.frozen import frozen
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row
+from faregate.journals.durations import JournalPolicy
+from faregate.journals.row_rules import Row
 from faregate.journals.states import RowState
 from faregate.x402.headers import find_payer, find_settlement
 

@@ -18,13 +18,13 @@ from faregate.core.claims import (
 )
 from faregate.core.interfaces import Journal
 from faregate.core.models import Outcome
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.event_loops import AsyncJournal, run_in_thread, wrap_in_batches, wrap_in_threads
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.keyring import Keyring
 from faregate.journals.open_payments import OpenPaymentQueue
 from faregate.journals.owner_locks import get_locks
 from faregate.journals.payment_info import FoundPayments, Reference
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.procedures import Procedures
 from faregate.journals.quota import Quota
 from faregate.journals.reader import NamespaceReader

@@ -1,8 +1,9 @@
 """The calls of a stored journal, as procedures: what they read and write in which order, and their answers.
 
-Optimistic concurrency: let the row decide (`faregate.journals.row`), and write on the condition that it has
-not been written since it was read. A lease carries the row as last seen, so a write needs no read before it.
-Only after a conflict the row is read, and decides again; a refusal, too, is decided from the row as stored.
+Optimistic concurrency: let the row decide (`faregate.journals.row_rules`), and write on the condition that
+it has not been written since it was read. A lease carries the row as last seen, so a write needs no read
+before it. Only after a conflict the row is read, and decides again; a refusal, too, is decided from the row
+as stored.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,14 @@ from faregate.errors import JournalError, JournalFull, JournalUnreadable
 from faregate.journals.codec import NOT_READ
 from faregate.journals.keyring import LookupKey
 from faregate.journals.quota import Quota
-from faregate.journals.row import (
+from faregate.journals.row_access import RowAccess, make_id
+from faregate.journals.row_operations import (
+    Delete,
+    Find,
+    Insert,
+    Procedure,
+)
+from faregate.journals.row_rules import (
     Fingerprint,
     Holder,
     Row,
@@ -37,13 +45,6 @@ from faregate.journals.row import (
     keep_copy,
     read_copy,
     size_of,
-)
-from faregate.journals.row_access import RowAccess, make_id
-from faregate.journals.row_operations import (
-    Delete,
-    Find,
-    Insert,
-    Procedure,
 )
 from faregate.journals.states import RowState
 from faregate.journals.store import PurchaseTaken, Record, TransactionTaken, may_be_removed

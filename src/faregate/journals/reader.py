@@ -5,6 +5,7 @@ from dataclasses import replace
 from faregate.core.claims import HoldInfo
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.keyring import Keyring
 from faregate.journals.owner_locks import get_owner_until
 from faregate.journals.payment_info import (
@@ -15,8 +16,7 @@ from faregate.journals.payment_info import (
     describe_row,
     is_found_by,
 )
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Row
+from faregate.journals.row_rules import Row
 from faregate.journals.store import Record, RowStore
 
 ANY_TIME = 1e15

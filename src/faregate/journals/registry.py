@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypedDict, runtime_checkable
 
 from faregate.core.interfaces import Journal
 from faregate.errors import ConfigurationError
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.policy import JournalContext, JournalPolicy
 
 MEMORY = "memory:"
 EXTRAS = {
@@ -21,6 +22,18 @@ EXTRAS = {
 """The scheme of a URL, and the extra of faregate that its journal needs."""
 EXAMPLES = "'memory:', 'sqlite:////absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
 _SQLITE: Final = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContext:
+    """The arguments that a paywall passes to the factory of its journal.
+
+    `namespace` keeps the rows of one key environment and service apart; `seller` tells API keys apart.
+    """
+
+    namespace: str
+    seller: str
+    policy: JournalPolicy
 
 
 class Options(TypedDict):

@@ -12,11 +12,10 @@ from typing import Any
 from faregate.core.claims import Claim, Claimed, Recoverable
 from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.heartbeat import Heartbeat
 from faregate.journals.keyring import Keyring
 from faregate.journals.owner_locks import get_locks, get_owner_until, has_lock
-from faregate.journals.policy import JournalPolicy
-from faregate.journals.row import Holder, Row, keep_copy, size_of
 from faregate.journals.row_operations import (
     BatchStore,
     Find,
@@ -27,6 +26,7 @@ from faregate.journals.row_operations import (
     Rows,
     Run,
 )
+from faregate.journals.row_rules import Holder, Row, keep_copy, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, RowStore
 

@@ -2,7 +2,7 @@
 
 Only these tables define it. The constraints and triggers of SQLite and PostgreSQL
 (`faregate.journals.sql`), the script for Redis and the constraints of Django's model are made from them. They
-are a safety net: `faregate.journals.row.Row` is stricter, and never writes what they refuse.
+are a safety net: `faregate.journals.row_rules.Row` is stricter, and never writes what they refuse.
 """
 
 from enum import Enum

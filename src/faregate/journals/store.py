@@ -13,11 +13,11 @@ from faregate.journals.states import RowState
 
 
 class Record(TypedDict):
-    """One row as it is stored (`faregate.journals.row`). Its keys are the names of the stored columns.
+    """One row as it is stored (`faregate.journals.row_rules`). Its keys are the names of the stored columns.
 
     `key` is the lookup key, derived with the journal key `key_id`. `request`, `client`, `body` and
     `authorization_hash` are keyed hashes. So is `purchase`, which is unique and begins with `IDENTIFIED` if
-    the payer named it (`faregate.journals.row.hash_purchase`). `seller` is a hash of an API key.
+    the payer named it (`faregate.journals.row_rules.hash_purchase`). `seller` is a hash of an API key.
     `proof`, `request_line`, `payer`, `payment_response`, `receipt` and `result` (the outcome: a result or a
     failure code) are encrypted.
     `stamp` is the concurrency stamp: a new random number with every write. A write names the stamp that it

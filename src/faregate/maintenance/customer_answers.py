@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.payment_info import FoundPayments, PaymentInfo, PaymentStatus, Reference, ReferenceKind
-from faregate.journals.policy import DEFAULT_POLICY
-from faregate.journals.row import NOT_FETCHED
+from faregate.journals.row_rules import NOT_FETCHED
 from faregate.maintenance.journal import JournalView
 
 _ANSWERS = {

@@ -28,14 +28,6 @@ from faregate.core.results import Access, AccessUnpaid, Completion, TransactionR
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.merchant import json_text
-from faregate.merchant.calls import (
-    Call,
-    build_closing,
-    build_completion,
-    build_lookup,
-    build_post,
-    with_proof,
-)
 from faregate.merchant.formats import (
     MAX_DESCRIPTION,
     MAX_MIME_TYPE,
@@ -49,6 +41,14 @@ from faregate.merchant.interpret import (
     parse_completion,
     parse_payer,
     parse_transaction_state,
+)
+from faregate.merchant.requests import (
+    Call,
+    build_closing,
+    build_completion,
+    build_lookup,
+    build_post,
+    with_proof,
 )
 from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender

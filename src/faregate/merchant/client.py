@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TypedDict, TypeVar, Unpack
 
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
 from faregate.merchant.models import (
     AccessDecision,
     AccessRequest,
@@ -27,6 +26,7 @@ from faregate.merchant.models import (
     TransactionDetail,
     TransactionQuery,
 )
+from faregate.merchant.requests import Call
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.merchant.types import ListOrder
 from faregate.merchant.wire import Completed

@@ -38,8 +38,8 @@ from faregate.core.results import (
 )
 from faregate.errors import BadAnswer, PaymentRequired, api_error
 from faregate.merchant import json_text
-from faregate.merchant.calls import INSTRUCTIONS, PAYMENT_RESPONSE
 from faregate.merchant.formats import ID_TAIL
+from faregate.merchant.requests import INSTRUCTIONS, PAYMENT_RESPONSE
 
 MAX_HEADER = 16 * 1024
 _TRANSACTION_ID, _REVISION_ID = re.compile(f"txn_{ID_TAIL}"), re.compile(f"acr_{ID_TAIL}")

@@ -12,9 +12,9 @@ from faregate.core.models import Offer, OfferRevision, Response, WireRequest
 from faregate.core.results import Predictability
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.logs import log
-from faregate.merchant.calls import JSON, PRICES, ROOT, Call
 from faregate.merchant.interpret import parse_published, parse_revisions
 from faregate.merchant.json_text import to_json
+from faregate.merchant.requests import JSON, PRICES, ROOT, Call
 
 _CONTRACTS = WireRequest("GET", f"{ROOT}/contracts?include_integration_key=true")
 FRESH_SECONDS = 300.0

@@ -14,7 +14,7 @@ from faregate.core.models import Header, Headers, WireRequest
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer, TooManyCalls
 from faregate.merchant.address import is_loopback
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import JSON_HEADER, ROOT, Call, finishes_payment
+from faregate.merchant.requests import JSON_HEADER, ROOT, Call, finishes_payment
 from faregate.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.x402.tokens import Environment
 

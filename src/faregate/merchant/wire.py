@@ -14,16 +14,6 @@ from pydantic import BaseModel, ValidationError
 from faregate.core.models import Response, WireRequest
 from faregate.errors import BadAnswer, PaymentPending
 from faregate.frozen import frozen
-from faregate.merchant.calls import (
-    PAYMENT_RESPONSE,
-    ROOT,
-    Call,
-    build_closing,
-    build_completion,
-    build_lookup,
-    build_post,
-    with_proof,
-)
 from faregate.merchant.interpret import parse_error
 from faregate.merchant.json_text import check_unique_names, describe_fault
 from faregate.merchant.models import (
@@ -44,6 +34,16 @@ from faregate.merchant.models import (
     Transaction,
     TransactionDetail,
     TransactionQuery,
+)
+from faregate.merchant.requests import (
+    PAYMENT_RESPONSE,
+    ROOT,
+    Call,
+    build_closing,
+    build_completion,
+    build_lookup,
+    build_post,
+    with_proof,
 )
 
 T = TypeVar("T")

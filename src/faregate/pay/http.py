@@ -3,7 +3,7 @@
 import httpx
 
 from faregate.core.models import Headers, Response
-from faregate.merchant.calls import PROOF
+from faregate.merchant.requests import PROOF
 from faregate.pay.payment_file import SignedPayment
 from faregate.pay.request import NoResponse, RequestSpec
 

@@ -8,7 +8,7 @@ import httpx
 from faregate.core.models import Headers
 from faregate.core.request_headers import CREDENTIAL_HEADERS
 from faregate.errors import CommandError, FaregateError
-from faregate.merchant.calls import PROOF
+from faregate.merchant.requests import PROOF
 
 _PAYMENT_HEADERS = frozenset((PROOF.lower(), "x-payment"))
 

@@ -24,7 +24,7 @@ from x402.schemas import PaymentRequired
 from faregate.core.driver import arun, run
 from faregate.core.models import Response
 from faregate.errors import ConfigurationError, FaregateError
-from faregate.merchant.calls import PROOF
+from faregate.merchant.requests import PROOF
 from faregate.pay.http import NO_REUSE, build_no_response, build_payment_headers, decode_headers
 from faregate.pay.output import PaymentSigned
 from faregate.pay.payer_backend import Flow, PayerBackend

@@ -7,8 +7,8 @@ from typing import Any
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import NoAnswer
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.calls import PROOF, ROOT, Call
 from faregate.merchant.client import MerchantClient
+from faregate.merchant.requests import PROOF, ROOT, Call
 from faregate.merchant.sender import BaseURL
 from faregate.transports import Transport, make_sync
 from faregate.x402.tokens import Environment

@@ -16,7 +16,6 @@ from faregate.core.models import DEFAULT_MIME_TYPE
 from faregate.core.terms import read_prices
 from faregate.errors import ApiError, CommandError, PaymentRequired, ServiceError
 from faregate.merchant import wire
-from faregate.merchant.calls import Call
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import (
     AccessRequest,
@@ -33,6 +32,7 @@ from faregate.merchant.models import (
     TransactionDetail,
     TransactionQuery,
 )
+from faregate.merchant.requests import Call
 from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.reports.records import (
     PAYER,

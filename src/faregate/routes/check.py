@@ -17,7 +17,6 @@ from faregate.errors import ConfigurationError, FaregateError, Forbidden, Servic
 from faregate.maintenance.journal import find_problems, is_in_memory
 from faregate.merchant import wire
 from faregate.merchant.backend import build_resource
-from faregate.merchant.calls import INSTRUCTIONS, Call
 from faregate.merchant.models import (
     AccessRequest,
     AccessResource,
@@ -25,6 +24,7 @@ from faregate.merchant.models import (
     ResourceExecutionCompleteRequest,
     ResourceExecutionMetadata,
 )
+from faregate.merchant.requests import INSTRUCTIONS, Call
 from faregate.merchant.resource_url import NOT_FOR_SALE
 from faregate.paywall import Paywall
 from faregate.routes import RouteTable

@@ -17,7 +17,7 @@ from faregate.checkout.handlers import Handler, inspect_handler, name_handler, p
 from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.wrapped_callables import get_module, walk, walk_chain
 from faregate.core.models import Offer
-from faregate.routes.routers import list_routers
+from faregate.routes.nested_routers import list_routers
 from faregate.routes.wrappers import (
     get_own_root,
     get_router,

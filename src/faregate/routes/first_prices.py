@@ -13,7 +13,7 @@ from typing import Any
 
 from faregate.checkout.handlers import OFFER, inspect_handler, is_price
 from faregate.core.models import Offer, OfferChoice
-from faregate.routes.routers import list_routers
+from faregate.routes.nested_routers import list_routers
 
 _TRANSPARENT = frozenset(
     (

@@ -6,7 +6,7 @@ from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
-from faregate.routes.inspect import inspect_app, is_mcp_server
+from faregate.routes.frameworks import inspect_app, is_mcp_server
 
 HOW_TO_PAY = """## How to pay
 

@@ -10,7 +10,7 @@ from faregate.core.terms import Price
 from faregate.errors import ConfigurationError
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo
-from faregate.routes.inspect import inspect_app, is_mcp_server
+from faregate.routes.frameworks import inspect_app, is_mcp_server
 from faregate.routes.llms import HOW_TO_PAY, check_seller, join_lines, list_documented
 from faregate.routes.wrappers import unwrap
 

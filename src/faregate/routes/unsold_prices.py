@@ -16,7 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 from faregate.checkout.handlers import OFFER, list_parts, name_handler
 from faregate.checkout.wrapped_callables import walk
 from faregate.logs import log
-from faregate.routes.routers import list_routers
+from faregate.routes.nested_routers import list_routers
 
 _unplaced = WeakValueDictionary[int, Any]()
 """The prices of Starlette and FastAPI that were made, by their ids, until they are seen on a route."""

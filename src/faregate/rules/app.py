@@ -11,9 +11,9 @@ from typing import Protocol
 
 from faregate.core.models import Response, WireRequest
 from faregate.merchant.problems import INTERNAL_ERROR, UNAVAILABLE
+from faregate.rules.account import DEFAULT_CREATED_AT, Account, Capability, Key
 from faregate.rules.catalog import build_catalog
 from faregate.rules.clock import Clock, MonotonicClock
-from faregate.rules.config import DEFAULT_CREATED_AT, Account, Capability, Key
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import (
     INVALID_KEY,

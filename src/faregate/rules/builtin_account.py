@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Final
 
-from faregate.rules.config import Account, Capability, Key, Resource, Revision, SettlementRule, Value
+from faregate.rules.account import Account, Capability, Key, Resource, Revision, SettlementRule, Value
 
 READ_CAPABILITIES: Final[tuple[Capability, ...]] = (
     "contracts:read",

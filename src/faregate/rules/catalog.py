@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from faregate.rules.config import (
+from faregate.rules.account import (
     DEFAULT_CREATED_AT,
     Account,
     Resource,

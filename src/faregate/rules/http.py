@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faregate.core.models import Headers, Response, header_values
 from faregate.merchant.problems import FORBIDDEN, INVALID, MALFORMED, UNAUTHENTICATED, Problem
-from faregate.rules.config import Capability, describe_error
+from faregate.rules.account import Capability, describe_error
 
 JSON_TYPE = ("Content-Type", "application/json")
 RETRY_SOON = ("Retry-After", "1")

@@ -13,9 +13,9 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
+from faregate.rules.account import Seller, SettlementRule
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_terms
 from faregate.rules.clock import MonotonicClock
-from faregate.rules.config import Seller, SettlementRule
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.ids import Challenges, Ids

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from faregate.rules.config import Account, PayerSetup, SettlementRule
+from faregate.rules.account import Account, PayerSetup, SettlementRule
 from faregate.x402.tokens import Environment
 
 AMPLE_BALANCE: Final = 10**12

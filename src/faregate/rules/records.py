@@ -19,8 +19,8 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
+from faregate.rules.account import SettlementRule
 from faregate.rules.catalog import Listing, PublishedRevision
-from faregate.rules.config import SettlementRule
 from faregate.rules.transaction_index import TemporalIndex
 from faregate.x402.headers import parse_payment
 from faregate.x402.models import SignedPayment, Terms

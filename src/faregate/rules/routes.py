@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from faregate.core.models import Response
-from faregate.merchant.calls import ROOT
 from faregate.merchant.problems import METHOD_NOT_ALLOWED, NO_SUCH_ENDPOINT
-from faregate.rules.config import Capability
+from faregate.merchant.requests import ROOT
+from faregate.rules.account import Capability
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import HttpError, ParsedRequest
 from faregate.rules.operations.access import access

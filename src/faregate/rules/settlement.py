@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from faregate.rules.account import SettlementRule
 from faregate.rules.clock import LAST_SECOND
-from faregate.rules.config import SettlementRule
 from faregate.rules.dependencies import AmountIssue, Dependencies
 from faregate.rules.payments import (
     Attempt,

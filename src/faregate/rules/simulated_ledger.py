@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
-from faregate.rules.config import Account
+from faregate.rules.account import Account
 from faregate.rules.payments import PaymentRefused
 from faregate.rules.published_payers import list_special_payers
 from faregate.x402.models import SignedPayment

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, TypeVar
 
 from faregate.merchant.models import AccessRequest, CompleteRequest, ResourceExecutionMetadata
+from faregate.rules.account import SettlementRule
 from faregate.rules.catalog import Listing, PublishedRevision
-from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.payments import (
     Attempt,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from faregate.commands import Command, Option, parse_choice, parse_count
-from faregate.rules.config import CAPABILITIES
+from faregate.rules.account import CAPABILITIES
 from faregate.service.settings import list_options
 from faregate.x402.tokens import ENVIRONMENTS
 

@@ -28,11 +28,11 @@ from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import ConfigurationError, FaregateError, JournalUnreadable, NoAnswer
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
-from faregate.merchant.calls import PRICES, finishes_payment
+from faregate.merchant.requests import PRICES, finishes_payment
+from faregate.rules.account import Seller
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import describe_published
-from faregate.rules.config import Seller
 from faregate.rules.http import json_value_response
 from faregate.rules.store import StoreUnavailable
 from faregate.service.chain.deadline import limit_time

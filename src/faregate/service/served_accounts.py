@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from faregate.rules.account import CAPABILITIES
 from faregate.rules.app import KeyGrant
-from faregate.rules.config import CAPABILITIES
 from faregate.rules.dependencies import AmountIssue, Dependencies, count_nothing
 from faregate.rules.http import INVALID_KEY, build_401
 from faregate.service.callers import describe_account

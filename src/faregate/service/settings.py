@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from faregate.commands import Option
-from faregate.configuration import Check, GivenValues, between, describe, read_declarations
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.formats import find_url_fault
-from faregate.rules.config import find_address_fault
+from faregate.rules.account import find_address_fault
+from faregate.setting_declarations import Check, GivenValues, between, describe, read_declarations
 from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 PREFIX: Final = "FAREGATE_SERVICE_"

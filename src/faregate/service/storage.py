@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import Seller
+from faregate.rules.account import Seller
 from faregate.service.database.accounts import AccountRow, list_accounts
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database

@@ -15,8 +15,8 @@ from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.emulator.transports import get_embedded_transport
 from faregate.errors import ConfigurationError
+from faregate.rules.account import Account, Key
 from faregate.rules.builtin_account import TEST_KEY, build_tenant_keys
-from faregate.rules.config import Account, Key
 from faregate.rules.ids import SeededIds
 from faregate.settings import EMULATOR
 from faregate.system import random_id, system_clock

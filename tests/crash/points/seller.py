@@ -22,7 +22,8 @@ from faregate.cli.sweep import sweep_repeatedly
 from faregate.core import completion
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
-from faregate.journals.policy import JournalContext, JournalPolicy
+from faregate.journals.durations import JournalPolicy
+from faregate.journals.registry import JournalContext
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from faregate.transports.http1 import Http1Transport

@@ -11,7 +11,7 @@ import signal
 import time
 from pathlib import Path
 
-from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.durations import DEFAULT_POLICY
 
 BETWEEN = (1.5, 4.0)
 STOPPED = DEFAULT_POLICY.owner_lease + 1.0

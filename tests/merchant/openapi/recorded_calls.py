@@ -6,7 +6,7 @@ from typing import Any
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator import TEST_KEY, Emulator, ManualClock, Wallet
-from faregate.merchant.calls import ROOT
+from faregate.merchant.requests import ROOT
 
 Json = dict[str, Any]
 

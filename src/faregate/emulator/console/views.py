@@ -13,9 +13,9 @@ from faregate.emulator.calls import CallInfo, RecordedCall, parse_fields
 from faregate.emulator.console.histogram import Histogram
 from faregate.emulator.ledger import SimulatedLedger
 from faregate.emulator.settlement_control import ALL
+from faregate.rules.account import SettlementRule
 from faregate.rules.builtin_account import builtin_account
 from faregate.rules.catalog import Listing
-from faregate.rules.config import SettlementRule
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.published_payers import TEST_PAYERS, TestPayer
 from faregate.rules.records import STATUSES, PayerRecord, TransactionRecord

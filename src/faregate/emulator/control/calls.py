@@ -16,7 +16,7 @@ from faregate.emulator.control.common import (
     parse_query,
 )
 from faregate.emulator.expectations import Match, NoSuchCall
-from faregate.rules.config import FrozenModel
+from faregate.rules.account import FrozenModel
 from faregate.rules.routes import Operation
 
 MAX_WAIT: Final = 60

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
-from faregate.rules.config import describe_error
+from faregate.rules.account import describe_error
 from faregate.x402.tokens import Environment
 
 T = TypeVar("T")

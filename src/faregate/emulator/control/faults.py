@@ -10,7 +10,7 @@ from starlette.routing import Route
 from faregate.emulator.control.common import TENANT, ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.faults import MODES, Fault, Rule
-from faregate.rules.config import FrozenModel
+from faregate.rules.account import FrozenModel
 
 
 class FaultMode(FrozenModel):

@@ -29,7 +29,7 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
 )
 from faregate.merchant.types import AtomicAmount
-from faregate.rules.config import FrozenModel
+from faregate.rules.account import FrozenModel
 from faregate.rules.published_payers import TEST_PAYERS, list_special_payers
 from faregate.rules.records import Status
 from faregate.x402.tokens import CURRENCIES, Environment, SettlementAsset

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from faregate.emulator.clock import EmulatorClock, Mode
 from faregate.emulator.control.common import TENANT, ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.persistence.schema import StateDocument
-from faregate.rules.config import FrozenModel
+from faregate.rules.account import FrozenModel
 
 
 class NewSnapshot(FrozenModel):

@@ -15,8 +15,8 @@ from faregate.emulator.control.common import (
     parse_body,
 )
 from faregate.emulator.tenants import MAIN, Tenants
+from faregate.rules.account import Account, FrozenModel
 from faregate.rules.builtin_account import build_tenant_keys, is_valid_name
-from faregate.rules.config import Account, FrozenModel
 
 
 class NewTenant(FrozenModel):

@@ -18,8 +18,8 @@ from faregate.emulator.control.common import (
 )
 from faregate.emulator.emulator import Emulator
 from faregate.merchant.types import AtomicAmount, Moment
+from faregate.rules.account import FrozenModel, SettlementRule
 from faregate.rules.app import Service
-from faregate.rules.config import FrozenModel, SettlementRule
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.records import Status, TransactionRecord
 from faregate.x402.tokens import Environment, SettlementAsset

@@ -14,7 +14,6 @@ from faregate.emulator.calls import CallInfo, describe_call
 from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
 from faregate.emulator.faults.models import Fault, Kind
 from faregate.emulator.faults.rules import Faults
-from faregate.merchant.calls import INSTRUCTIONS
 from faregate.merchant.problems import (
     EXECUTION_NOT_FOUND,
     FORBIDDEN,
@@ -24,6 +23,7 @@ from faregate.merchant.problems import (
     TRANSACTION_NOT_FOUND,
     UNAUTHENTICATED,
 )
+from faregate.merchant.requests import INSTRUCTIONS
 from faregate.rules.app import Service
 from faregate.rules.http import HttpError, json_value_response
 from faregate.rules.operations.access import PROOF_HEADER

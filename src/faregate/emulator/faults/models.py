@@ -8,7 +8,7 @@ from pydantic import StringConstraints as Text
 
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.settlement_control import is_address
-from faregate.rules.config import FrozenModel, find_address_fault
+from faregate.rules.account import FrozenModel, find_address_fault
 from faregate.rules.published_payers import TEST_PAYERS
 from faregate.rules.routes import Operation
 from faregate.x402.tokens import Environment

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field
 from faregate.emulator.calls import CallInfo
 from faregate.emulator.faults.models import Fault
 from faregate.errors import ConfigurationError
-from faregate.rules.config import FrozenModel
+from faregate.rules.account import FrozenModel
 
 CLEAN: Final = "clean"
 MODES: Final[Mapping[str, tuple[Fault, ...]]] = MappingProxyType(

@@ -33,8 +33,8 @@ from faregate.merchant.models import (
     ResourceExecutionMetadata,
     SucceededCompleteRequest,
 )
+from faregate.rules.account import FrozenModel, Seller, SettlementRule
 from faregate.rules.catalog import Listing
-from faregate.rules.config import FrozenModel, Seller, SettlementRule
 from faregate.rules.ids import Challenges, Ids, RewindableIds, SeededChallenges
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger

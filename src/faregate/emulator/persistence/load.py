@@ -22,8 +22,8 @@ from faregate.emulator.persistence.schema import (
     document_error,
 )
 from faregate.merchant.models import SucceededCompleteRequest
+from faregate.rules.account import Appearance
 from faregate.rules.catalog import Listing, PublishedRevision
-from faregate.rules.config import Appearance
 from faregate.rules.ids import Ids, RewindableIds
 from faregate.rules.memory_store import MemoryStore
 from faregate.rules.payments import Ledger

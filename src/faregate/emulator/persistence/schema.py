@@ -39,7 +39,7 @@ from faregate.merchant.types import (
     TransactionHash,
     TransactionId,
 )
-from faregate.rules.config import (
+from faregate.rules.account import (
     Appearance,
     FrozenModel,
     Revision,

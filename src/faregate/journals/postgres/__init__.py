@@ -10,8 +10,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 from faregate.journals.clock import ServerClock
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.postgres.pool import Pool
 from faregate.journals.postgres.store import PostgresStore
 

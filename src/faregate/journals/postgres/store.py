@@ -27,7 +27,6 @@ from faregate.journals.postgres.pipeline import (
     perform,
 )
 from faregate.journals.postgres.pool import Pool
-from faregate.journals.row import IDENTIFIED
 from faregate.journals.row_operations import (
     BatchedRows,
     Delete,
@@ -37,6 +36,7 @@ from faregate.journals.row_operations import (
     Replace,
     RowOperation,
 )
+from faregate.journals.row_rules import IDENTIFIED
 from faregate.journals.session_locks import SessionLocks
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.store import (

@@ -7,8 +7,8 @@ asynchronous, so a fail-over to a replica may lose the last writes.
 from collections.abc import Callable, Sequence
 
 from faregate.journals.clock import ServerClock
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 
 try:
     from faregate.journals.redis.client import ScriptClient

@@ -4,8 +4,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.policy import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 

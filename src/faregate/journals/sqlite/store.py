@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from faregate.journals.file_locks import FileLocks
 from faregate.journals.owner_locks import OwnerLocks
-from faregate.journals.row import IDENTIFIED
 from faregate.journals.row_operations import (
     BatchedRows,
     Delete,
@@ -19,6 +18,7 @@ from faregate.journals.row_operations import (
     Replace,
     RowOperation,
 )
+from faregate.journals.row_rules import IDENTIFIED
 from faregate.journals.sql import DELIVERED, DROP_RESULT, IS_SETTLED, OTHER_ENCODING, REMEMBERED, UNFETCHED
 from faregate.journals.sqlite.batch import BatchPart, Change, Deletion, FirstMatch, RowWrite
 from faregate.journals.sqlite.database import SqliteDatabase

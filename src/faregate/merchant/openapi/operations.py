@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
-from faregate.merchant.calls import PROOF, ROOT
 from faregate.merchant.models import ContractsQuery, ListQuery, ResourceQuery, TransactionQuery
 from faregate.merchant.openapi.schemas import Generator, Json, parameters, ref
 from faregate.merchant.problems import (
@@ -30,6 +29,7 @@ from faregate.merchant.problems import (
     UNAVAILABLE,
     Problem,
 )
+from faregate.merchant.requests import PROOF, ROOT
 from faregate.merchant.types import ResourceExecutionId, TransactionId
 
 # Responses

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from faregate.core.models import Response
-from faregate.merchant.calls import INSTRUCTIONS
+from faregate.merchant.requests import INSTRUCTIONS
 from faregate.pay.requirements import NotSigned, parse_payment_required
 from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.discovery import build_access_body

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from faregate.core.models import Response
 from faregate.errors import BadAnswer
-from faregate.merchant.calls import ROOT
 from faregate.merchant.models import ContractsDocument, Page, Transaction
+from faregate.merchant.requests import ROOT
 from faregate.merchant.wire import parse
 from faregate.probe.check import Check, Observation, SkipCheck, describe, judge, judge_error
 from faregate.probe.fixtures import ProbeRun

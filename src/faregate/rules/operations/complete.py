@@ -27,7 +27,7 @@ from faregate.merchant.problems import (
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
 )
-from faregate.rules.config import Revision
+from faregate.rules.account import Revision
 from faregate.rules.dependencies import AmountIssue, Dependencies
 from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.rules.operations.access import PROOF_HEADER

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from pydantic import BaseModel
 
 from faregate.core.models import Response
-from faregate.merchant.calls import ROOT
 from faregate.merchant.formats import ID_TAIL
 from faregate.merchant.models import (
     Components,
@@ -22,8 +21,9 @@ from faregate.merchant.models import (
     SecurityRequirement,
     SecuritySchemes,
 )
+from faregate.merchant.requests import ROOT
+from faregate.rules.account import Value
 from faregate.rules.catalog import Listing
-from faregate.rules.config import Value
 from faregate.rules.dependencies import Dependencies
 from faregate.rules.http import (
     ParsedListQuery,

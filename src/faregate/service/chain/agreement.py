@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final
 
 from faregate.logs import log
-from faregate.rules.payments import PaymentSettled, SettlementPending, SettlementResult
+from faregate.rules.payments import PaymentRefused, PaymentSettled, SettlementPending, SettlementResult
 from faregate.service.chain.authorization_endings import ContradictoryNode
 from faregate.service.chain.deadline import limit_time
 from faregate.service.chain.node import ChainNode
@@ -110,6 +110,23 @@ class Agreement:
         except ContradictoryNode as error:
             log("service", logging.DEBUG, "RPC node %s is not believed: %s", node.host, error)
             return None
+
+
+def agree_without_proof(answers: Sequence[SettlementResult]) -> SettlementResult:
+    """Return what the nodes agree on, if none of them proves a settlement: a refusal only if all refuse."""
+    refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
+    if answers and len(refused) == len(answers):
+        return refused[0]
+    if refused:
+        log(
+            "service",
+            logging.WARNING,
+            "RPC nodes disagree about a payment: %d of %d refuse it",
+            len(refused),
+            len(answers),
+        )
+        return SettlementPending("reconciling")
+    return answers[-1] if answers else SettlementPending("reconciling")
 
 
 def _name_transaction(query: SettlementQuery, result: SettlementResult) -> SettlementQuery:

@@ -21,7 +21,7 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
-from faregate.service.chain.agreement import Agreement
+from faregate.service.chain.agreement import Agreement, agree_without_proof
 from faregate.service.chain.authorization_endings import ContradictoryNode
 from faregate.service.chain.chain_view import ChainView, open_view
 from faregate.service.chain.deadline import get_time_left, limit_time
@@ -189,7 +189,7 @@ class ChainReader:
         with limit_time(self._look_seconds):
             proof = self._find_proof(query, answers)
         if proof is None:
-            return _agree(answers)
+            return agree_without_proof(answers)
         # With time of its own: a slow node must not take that of the others.
         return self._agreement.confirm(*proof, self.client.nodes, query)
 
@@ -251,20 +251,3 @@ class ChainReader:
     def close(self) -> None:
         """Close the connections of this process. A later call opens new ones."""
         self.client.close()
-
-
-def _agree(answers: Sequence[SettlementResult]) -> SettlementResult:
-    """Return what the nodes agree on, none of which proves a settlement."""
-    refused = [answer for answer in answers if isinstance(answer, PaymentRefused)]
-    if answers and len(refused) == len(answers):
-        return refused[0]
-    if refused:
-        log(
-            "service",
-            logging.WARNING,
-            "RPC nodes disagree about a payment: %d of %d refuse it",
-            len(refused),
-            len(answers),
-        )
-        return SettlementPending("reconciling")
-    return answers[-1] if answers else SettlementPending("reconciling")

@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import CAPABILITIES
+from faregate.rules.account import CAPABILITIES
 from faregate.service.database.keys import StoredKey, create_key, list_keys, revoke_key
 from faregate.service.settings import Settings, find_environment, read_settings
 from faregate.service.storage import Storage, open_storage

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import Address
+from faregate.rules.account import Address
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service.commands.payment import find_stored_payment
 from faregate.service.database.payment_rows import PaymentRow, find_payment_by_id

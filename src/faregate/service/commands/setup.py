@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import Account
+from faregate.rules.account import Account
 from faregate.service.database.accounts import list_accounts_of
 from faregate.service.database.apply import ChangeKind, ConfigChange, Review, apply_account
 from faregate.service.database.generation import renew_generation

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from faregate.pages import render
-from faregate.rules.config import Capability
+from faregate.rules.account import Capability
 from faregate.x402.tokens import Environment
 
 ROOT: Final = "/console"

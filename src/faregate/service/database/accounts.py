@@ -10,8 +10,8 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, select, update
 
 from faregate.errors import ConfigurationError
+from faregate.rules.account import Seller
 from faregate.rules.catalog import derive_org_id
-from faregate.rules.config import Seller
 from faregate.service.database.engine import Database, Inserts
 from faregate.service.database.schema import accounts, generation
 from faregate.service.database.statements import Statement

@@ -1,6 +1,6 @@
 """Apply an account file: make the catalog in the database what the file says.
 
-The file is that of the emulator (`rules/config.py`); its keys are not applied. Applying a file twice
+The file is that of the emulator (`rules/account.py`); its keys are not applied. Applying a file twice
 changes nothing the second time. What was published is never edited: another price or contract is a new
 revision, another name or description a new version of the resource.
 """
@@ -14,8 +14,8 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, update
 
 from faregate.errors import ConfigurationError
+from faregate.rules.account import Account, Resource, Revision, Seller
 from faregate.rules.catalog import Catalog, Listing, build_catalog
-from faregate.rules.config import Account, Resource, Revision, Seller
 from faregate.service.database.accounts import (
     AccountRow,
     ensure_account,

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, insert, select
 
+from faregate.rules.account import Resource, Revision, SettlementRule
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision
-from faregate.rules.config import Resource, Revision, SettlementRule
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.schema import resource_versions, resources, revisions
 from faregate.service.database.types import to_datetime, to_microseconds

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from faregate.errors import ConfigurationError
-from faregate.rules.config import CAPABILITIES, Capability
+from faregate.rules.account import CAPABILITIES, Capability
 from faregate.rules.ids import build_id
 from faregate.service.database.accounts import COLUMNS, AccountRow
 from faregate.service.database.engine import Database

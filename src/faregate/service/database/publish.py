@@ -12,6 +12,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from faregate.errors import ConfigurationError
+from faregate.rules.account import Account, Key, Resource, Revision, build_revision
 from faregate.rules.catalog import (
     Catalog,
     Listing,
@@ -20,7 +21,6 @@ from faregate.rules.catalog import (
     build_catalog,
     reports_values,
 )
-from faregate.rules.config import Account, Key, Resource, Revision, build_revision
 from faregate.service.database.accounts import AccountRow, find_account
 from faregate.service.database.apply import NEXT_CATALOG, create_missing
 from faregate.service.database.catalog import load_catalog, save_versions

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, String, bindparam, delete, func, insert, select, update
 
-from faregate.rules.config import Account, SettlementRule
+from faregate.rules.account import Account, SettlementRule
 from faregate.rules.published_payers import map_settlement_rules
 from faregate.rules.simulated_ledger import list_balances
 from faregate.service.database.accounts import AccountRow

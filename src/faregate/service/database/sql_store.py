@@ -13,8 +13,8 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
+from faregate.rules.account import SettlementRule
 from faregate.rules.catalog import Listing, PublishedRevision, build_terms
-from faregate.rules.config import SettlementRule
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.ids import Ids
 from faregate.rules.payments import Attempt, PaymentVerified, SettlementPending, SignedTransfer

@@ -23,8 +23,8 @@ from faregate.merchant.models import (
     SucceededCompleteRequest,
     complete_request,
 )
+from faregate.rules.account import SettlementRule
 from faregate.rules.catalog import Listing, PublishedRevision
-from faregate.rules.config import SettlementRule
 from faregate.rules.payments import Attempt
 from faregate.rules.records import AccessContext, ExecutionRecord, SettlementRecord, Status
 from faregate.service.database.clock import ACCOUNT, NOW, STAMP

@@ -4,7 +4,7 @@ from django.apps.registry import Apps
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
-from faregate.journals.policy import DEFAULT_POLICY
+from faregate.journals.durations import DEFAULT_POLICY
 
 
 def remember_settled(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:

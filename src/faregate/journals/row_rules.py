@@ -56,8 +56,8 @@ from faregate.core.claims import (
 from faregate.core.models import Outcome, WorkFailed, WorkSucceeded
 from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE, find_header_credentials
 from faregate.frozen import frozen
+from faregate.journals.durations import JournalPolicy
 from faregate.journals.owner_locks import IS_DEAD, has_lock
-from faregate.journals.policy import JournalPolicy
 from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
 

@@ -45,15 +45,3 @@ class JournalPolicy:
 
 
 DEFAULT_POLICY = JournalPolicy()
-
-
-@dataclass(frozen=True, slots=True)
-class JournalContext:
-    """The arguments that a paywall passes to the factory of its journal.
-
-    `namespace` keeps the rows of one key environment and service apart; `seller` tells API keys apart.
-    """
-
-    namespace: str
-    seller: str
-    policy: JournalPolicy
