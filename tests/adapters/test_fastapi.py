@@ -12,12 +12,14 @@ import pytest
 from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, HTTPException, WebSocket
 from fastapi.exceptions import ResponseValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.sse import EventSourceResponse
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -470,6 +472,37 @@ def test_lines_of_json_that_an_endpoint_yields_are_one_result(shop: Shop) -> Non
 
     shop.sell(endpoint)
     assert shop.buy().text.split() == ['{"number":0}', '{"number":1}', '{"number":2}']
+
+
+async def _cut_events() -> AsyncGenerator[dict[str, int]]:
+    yield {"number": 1}
+    await asyncio.sleep(0.01)
+    raise RuntimeError("in the middle")
+
+
+def _cut_events_in_a_thread() -> Generator[dict[str, int]]:
+    yield {"number": 1}
+    raise RuntimeError("in the middle")
+
+
+@pytest.mark.parametrize("middleware", [[], [Middleware(GZipMiddleware, minimum_size=0)]])
+@pytest.mark.parametrize("events", [_cut_events, _cut_events_in_a_thread])
+def test_events_that_are_cut_are_not_charged(shop: Shop, events: Any, middleware: list[Middleware]) -> None:
+    """FastAPI makes them in a task of its own. If it raises, the response first ends as if it were whole."""
+    shop.app.user_middleware += middleware
+    shop.sell(events, response_class=EventSourceResponse)
+    assert shop.buy().status_code == 500
+    assert shop.outcomes == ["failed"]
+
+
+def test_events_are_sold(shop: Shop) -> None:
+    async def events() -> AsyncGenerator[str]:
+        yield "one"
+        yield "two"
+
+    shop.sell(events, response_class=EventSourceResponse)
+    assert shop.buy().text == 'data: "one"\n\ndata: "two"\n\n'
+    assert shop.outcomes == ["succeeded"]
 
 
 # Routers, sub-applications, where they are mounted

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -170,6 +171,65 @@ def test_so_has_work_in_a_task_of_a_middleware(backend: str) -> None:
     emulator, journal = Emulator(), MemoryJournal()
     sent, _ = anyio.run(sold, below_middleware(panics), emulator, journal, backend=backend)
     assert (sent[0]["status"], outcomes(emulator), journal.list_holds(10)) == (500, ["failed"], [])
+
+
+# Streams
+
+
+async def sends_parts_of_a_group(send: Any) -> None:
+    given, taken = anyio.create_memory_object_stream[bytes](1)
+
+    async def produce() -> None:
+        async with given:
+            await given.send(b"part")
+            await anyio.sleep(0.01)
+            raise RuntimeError("in the middle")
+
+    async with anyio.create_task_group() as tasks, taken:
+        tasks.start_soon(produce)
+        async for part in taken:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def sends_parts_of_a_group_of_asyncio(send: Any) -> None:
+    parts: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def produce() -> None:
+        try:
+            await parts.put(b"part")
+            await asyncio.sleep(0.01)
+            raise RuntimeError("in the middle")
+        finally:
+            await parts.put(b"")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(produce())
+        while part := await parts.get():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    ("backend", "sends"),
+    [
+        ("asyncio", sends_parts_of_a_group),
+        ("asyncio", sends_parts_of_a_group_of_asyncio),
+        ("trio", sends_parts_of_a_group),
+    ],
+)
+def test_a_stream_whose_task_raises_has_failed(backend: str, sends: Callable[[Any], Awaitable[None]]) -> None:
+    """The stream ends as if it were whole before the group cancels who sends it."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await sends(send)
+
+    emulator, journal = Emulator(), MemoryJournal()
+    make: Any = partial(ASGIMiddleware, app, offers={"/": "daily_report"})
+    _, raised = anyio.run(sold, make, emulator, journal, backend=backend)
+    assert isinstance(raised, ExceptionGroup)
+    assert (outcomes(emulator), journal.list_holds(10)) == (["failed"], [])
 
 
 # The cut-off

@@ -234,6 +234,7 @@ MUTANTS = (
     Mutant("django-errors-are-sold-by-renderers", DJANGO + "middleware.py", "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_django_exception_answers.py",)),
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
     Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
+    Mutant("streams-that-are-cut-are-charged", ASGI_RESPONDER, "                await anyio.lowlevel.checkpoint()\n            await self._complete()\n", "                pass\n            await self._complete()\n", ("tests/adapters/test_handler_exits.py", "-k", "stream")),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),

@@ -13,6 +13,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import anyio
+import anyio.lowlevel
 
 from faregate.checkout.asgi_scope import (
     RAW_MARK,
@@ -104,6 +105,8 @@ class PaywallResponder:
     """Whether the application was told that the payer has left."""
     _closed: anyio.Event | None = None
     _is_sent = False
+    _is_stream = False
+    """Whether the handler has sent a part of the body, and not the last one."""
     _context: Context | None = None
     """The context before the work. A response that is not a released result is sent in it."""
     _session: Snapshot | None = None
@@ -384,9 +387,16 @@ class PaywallResponder:
         if message["type"] == "http.response.start":
             checkout.buffer.start(message["status"], decode_headers(message.get("headers", ())))
         elif message["type"] == "http.response.body":
-            checkout.buffer.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                await self._complete()
+            body = message.get("body", b"")
+            checkout.buffer.append(body)
+            if message.get("more_body", False):
+                self._is_stream = True
+                return
+            if self._is_stream or not body:
+                # If the task that makes the parts has raised, its group is about to cancel this one. Until
+                # then, the stream ends as if it were whole: FastAPI's event streams do.
+                await anyio.lowlevel.checkpoint()
+            await self._complete()
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")
 
