@@ -6,6 +6,7 @@ The catalog changes by applying account files, as an operator changes it.
 import itertools
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import Connection, select, update
@@ -32,6 +33,7 @@ from faregate.service.database.keys import find_key_owner
 from faregate.service.database.schema import accounts, resource_versions, resources, transactions
 from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.transactions import StoredTransaction
 from faregate.service.simulated_payments import SimulatedPayments
 from faregate.system import random_challenge
 from faregate.x402.tokens import TOKENS, Environment, SettlementAsset
@@ -183,7 +185,9 @@ class SqlService:
 
     def settle(self, transaction_id: str) -> None:
         backend, known = self._find_open(transaction_id)
-        settling.settle(known, backend, at=backend.store.now())
+        rule = known.plan if isinstance(known, StoredTransaction) else None
+        deps = replace(backend, accepts_less=True)
+        settling.settle(known, deps, rule or settling.IMMEDIATE, backend.store.now())
 
     def fail(self, transaction_id: str) -> None:
         backend, known = self._find_open(transaction_id)

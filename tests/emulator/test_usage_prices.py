@@ -150,7 +150,7 @@ def test_a_payment_that_settles_later_settles_the_same(seller: ApiClient) -> Non
     assert get_balances(seller) == (before[0] - 1200, before[1] + 1200)
 
 
-@pytest.mark.parametrize(("moved", "settled"), [(5000, 5000), (1, 1), (900_000, MAXIMUM)])
+@pytest.mark.parametrize(("moved", "settled"), [(5000, 5000), (900_000, MAXIMUM)])
 def test_a_facilitator_that_moves_another_amount(
     seller: ApiClient, caplog: pytest.LogCaptureFixture, moved: int, settled: int
 ) -> None:
@@ -164,6 +164,27 @@ def test_a_facilitator_that_moves_another_amount(
     assert decode_header(answer["payment_response"])["amount"] == str(settled)
     assert answer["transaction"]["settled_atomic"] == str(settled)
     assert f"settled {settled} atomic units instead of 1200;" in caplog.text
+
+
+def test_a_payment_that_settled_for_less_than_was_used_proves_nothing(
+    seller: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    seller.service.settle_after("*", SettlementRule(after_seconds=0, amount=1))
+    before, bought = get_balances(seller), seller.buy("completion")
+    used = {"output-tokens": "100"}
+    with caplog.at_level(logging.WARNING, "faregate.service"):
+        withheld = seller.complete(bought, values=used)
+    assert (withheld.status_code, withheld.json()["status"]) == (202, "reconciling")
+    assert "payment-response" not in withheld.headers
+    assert seller.complete(bought, values=used).status_code == 202
+    assert seller.transaction(bought)["status"] == "reconciling"
+    assert get_balances(seller) == (before[0] - 1, before[1] + 1)
+    assert "settled 1 atomic units instead of 1200; the seller must not release its result" in caplog.text
+    seller.service.settle(bought.id)
+    answer = seller.complete(bought, values=used)
+    assert decode_header(answer.headers["payment-response"])["amount"] == "1"
+    assert seller.transaction(bought)["settled_atomic"] == "1"
+    assert get_balances(seller) == (before[0] - 1, before[1] + 1)
 
 
 def test_a_facilitator_that_moves_nothing(seller: ApiClient) -> None:
@@ -193,6 +214,8 @@ def test_a_saved_state_has_what_was_used(seller: ApiClient) -> None:
     again.load_state(json.dumps(document))
     assert again.export() == document
     seller.use(again)
+    assert seller.transaction(otherwise)["status"] == "reconciling"
+    seller.service.settle(otherwise.id)
     seller.service.settle(waiting.id)
     seller.service.settle_after("*", None)
     seller.complete(open_one, values={"output-tokens": "300"})

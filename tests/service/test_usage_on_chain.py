@@ -1,12 +1,14 @@
 """An application sells by use, and its service settles on a chain: books and chain are equal to the unit."""
 
 import json
+from asyncio import to_thread
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
 import pytest
 from examples.chain.facilitator import GAS_KEYS
 from examples.chain.permit2 import deploy_upto
@@ -38,12 +40,14 @@ GAS_ACCOUNT = derive_address(bytes.fromhex(GAS_KEYS[1][2:]))
 
 def build_app(paywall: Paywall) -> FastAPI:
     app = FastAPI()
+    app.state.while_working = lambda: None
     app.add_middleware(PaywallMiddleware, paywall=paywall)
 
     @app.get("/chat")
     async def chat(payment: Annotated[Payment, Depends(paid("chat", price=PRICE))], tokens: int = 0) -> str:
         if not tokens:
             raise RuntimeError("the model is away")
+        await to_thread(app.state.while_working)
         payment.report({"output-tokens": tokens})
         return "42"
 
@@ -203,6 +207,52 @@ def test_the_books_say_what_the_chain_shows(
     assert "faregate_service_other_amounts_total 1.0" in metrics
     assert "faregate_service_exceeded_maximums_total 0.0" in metrics
     assert "settled 500000 atomic units instead of 12300;" in caplog.text
+
+
+def test_a_payer_who_has_the_facilitator_settle_less_gets_nothing(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer
+) -> None:
+    """Whoever asks a facilitator names the amount, and the payer can ask before the service does."""
+    with (
+        run_facilitator(chain.url) as facilitator,
+        run_shop(
+            tmp_path,
+            chain,
+            payer,
+            FAREGATE_SERVICE_PAYMENTS="facilitator",
+            FAREGATE_SERVICE_FACILITATOR_TEST=facilitator.url,
+            FAREGATE_SETTLE_WAIT="0",
+        ) as shop,
+    ):
+        asked = shop.client.get("/chat?tokens=1230")
+        proof = pay_instructions(payer.private_key, asked.headers["payment-required"])
+        shop.client.app.state.while_working = lambda: settle_at(facilitator.url, proof, amount=1)
+        headers = {"PAYMENT-SIGNATURE": proof}
+        withheld, again = (shop.client.get("/chat?tokens=1230", headers=headers) for _ in range(2))
+        assert (withheld.status_code, again.status_code) == (202, 202)
+        assert shop.received == 1
+        identifier = withheld.json()["transaction_id"]
+        shown = json.loads(call(tmp_path, "payment", "show", identifier, "--json", **shop.settings).stdout)
+        assert shown["parked_reason"].startswith("settled 1 atomic units of 12300 that were used")
+        retry = ("payment", "retry", identifier, "--json")
+        assert json.loads(call(tmp_path, *retry, **shop.settings).stdout)["parked"]
+        assert shop.client.get("/chat?tokens=1230", headers=headers).status_code == 202
+        # An operator who blames the facilitator takes the payment for what the chain shows.
+        accepted = json.loads(call(tmp_path, *retry, "--accept-less", **shop.settings).stdout)
+        assert accepted["status"] == "succeeded"
+        answer = shop.client.get("/chat?tokens=1230", headers=headers)
+        assert (answer.status_code, answer.json()) == (200, "42")
+        assert decode_header(answer.headers["payment-response"])["amount"] == "1"
+        shop.chain.mine(2)
+        assert shop.reconcile()["is_equal"]
+
+
+def settle_at(facilitator: str, proof: str, amount: int) -> None:
+    """Have the facilitator settle this amount, as anybody can who has the proof."""
+    payload = decode_header(proof)
+    requirements = {**payload["accepted"], "amount": str(amount)}
+    asked = {"x402Version": 2, "paymentPayload": payload, "paymentRequirements": requirements}
+    assert httpx.post(f"{facilitator}/settle", json=asked, timeout=20).json()["success"] is True
 
 
 def test_a_facilitator_without_the_scheme_sells_nothing_by_use(

@@ -61,7 +61,9 @@ def has_target(store: MemoryStore, target: str) -> bool:
 
 
 def settle(store: MemoryStore, transaction_id: str) -> None:
-    """Settle a pending transaction now, whatever its rule; it fails if it cannot be paid.
+    """Settle a pending transaction now, whatever its rule, also for less than was used.
+
+    It fails if it cannot be paid.
 
     `ConfigurationError` if it is unknown, final, or not yet completed by the seller.
     """
@@ -73,7 +75,8 @@ def settle(store: MemoryStore, transaction_id: str) -> None:
         )
     faulty = None if record.plan is None else record.plan.amount
     rule = settling.IMMEDIATE.model_copy(update={"amount": faulty})
-    settling.settle(record, store.deps, rule, store.clock.tick())
+    deps = replace(store.deps, accepts_less=True)
+    settling.settle(record, deps, rule, store.clock.tick())
 
 
 def fail(store: MemoryStore, transaction_id: str) -> None:

@@ -119,6 +119,11 @@ class SettlementRule(FrozenModel):
         return leave_out_none(dump(self), "amount")
 
 
+def build_set_aside(amount: int) -> SettlementRule:
+    """Build the rule of a payment of which only this amount was settled, less than was used."""
+    return SettlementRule(manual=True, via="reconciling", amount=amount)
+
+
 class Value(FrozenModel):
     """One reportable value of a revision. Values are displayed in the order of the list."""
 

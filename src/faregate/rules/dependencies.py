@@ -35,12 +35,12 @@ def _observe_nothing(result: AttemptResult, transaction: Transaction) -> None:
 
 
 class AmountIssue(Enum):
-    """What an operator should know of the amount of a payment by use, although it is right in the books."""
+    """What an operator should know of the amount of a payment by use."""
 
     ABOVE_MAXIMUM = "above_maximum"
     """The use cost more than its payer has authorized, and settles the maximum."""
     OTHER_THAN_ASKED = "other_than_asked"
-    """The facilitator settled another amount than it was asked to."""
+    """Another amount was settled than the service has asked for."""
 
 
 def count_nothing(issue: AmountIssue) -> None:
@@ -56,7 +56,8 @@ class Dependencies:
     is whether `settle` would begin without waiting for another settlement. `observe` is called with the
     result of each attempt to settle that ends, and with its transaction. `count_issue` is called for each
     payment by use with such an amount. `sells_earlier`: a published revision may be sold
-    although it is not the active one any more.
+    although it is not the active one any more. `accepts_less`: an operator takes a payment by use for what
+    was settled, although more was used.
     """
 
     store: Store
@@ -67,3 +68,4 @@ class Dependencies:
     observe: Callable[[AttemptResult, Transaction], None] = _observe_nothing
     count_issue: Callable[[AmountIssue], None] = count_nothing
     sells_earlier: bool = False
+    accepts_less: bool = False

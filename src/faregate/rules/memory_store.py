@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.account import Seller, SettlementRule
+from faregate.rules.account import Seller, SettlementRule, build_set_aside
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_terms
 from faregate.rules.clock import MonotonicClock
 from faregate.rules.dependencies import Dependencies
@@ -362,6 +362,12 @@ class MemoryStore:
         record = self._own(transaction)
         record.move(pending.status, at or self.clock.tick())
         return record
+
+    def set_aside(
+        self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
+    ) -> TransactionRecord:
+        """Keep it until `settle` or `fail` of the test ends it."""
+        return self.schedule(transaction, build_set_aside(amount), None, at or self.clock.tick())
 
     def _own(self, transaction: Transaction) -> TransactionRecord:
         return self.transactions[transaction.id]

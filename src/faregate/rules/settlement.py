@@ -110,10 +110,14 @@ def run_attempt(
     match find_result(transaction, sent, deps):
         case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
             amount = faulty_amount if amount is None else amount
-            if amount not in (None, attempt.amount):
+            if amount is not None and amount != attempt.amount:
                 _report_other_amount(transaction, attempt, amount, deps)
-            ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
-            deps.observe("succeeded", ended)
+            if amount is not None and _is_withheld(amount, attempt, deps):
+                ended = deps.store.set_aside(transaction, attempt, amount, at)
+                deps.observe("postponed", ended)
+            else:
+                ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
+                deps.observe("succeeded", ended)
         case PaymentRefused():
             ended = _record_failed(transaction, deps, at)
         case SettlementPending() as pending:
@@ -129,15 +133,24 @@ def _find_faulty_amount(transaction: Transaction, attempt: Attempt, rule: Settle
     return min(rule.amount, transaction.payment.value)
 
 
-def _report_other_amount(
-    transaction: Transaction, attempt: Attempt, amount: int | None, deps: Dependencies
-) -> None:
+def _is_withheld(amount: int, attempt: Attempt, deps: Dependencies) -> bool:
+    """Whether a settlement is not enough: less was paid than was used.
+
+    Who asks a facilitator names the amount, and the payer can be the first to ask: it has what it signed.
+    """
+    is_enough = attempt.amount is not None and amount >= attempt.amount
+    return not is_enough and not deps.accepts_less
+
+
+def _report_other_amount(transaction: Transaction, attempt: Attempt, amount: int, deps: Dependencies) -> None:
     deps.count_issue(AmountIssue.OTHER_THAN_ASKED)
+    consequence = (
+        "the seller must not release its result until an operator accepts that"
+        if _is_withheld(amount, attempt, deps)
+        else "the books record the settled amount"
+    )
     _log.warning(
-        "%s settled %s atomic units instead of %s; the books record the settled amount",
-        transaction.id,
-        amount,
-        attempt.amount,
+        "%s settled %s atomic units instead of %s; %s", transaction.id, amount, attempt.amount, consequence
     )
 
 

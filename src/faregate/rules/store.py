@@ -228,6 +228,15 @@ class Store(Protocol):
         """End the attempt without a result: it is tried again later, by the store's own rule."""
         ...
 
+    def set_aside(
+        self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
+    ) -> Transaction:
+        """End the attempt, and make no other one: less was settled than was used, only this `amount`.
+
+        The transaction is `reconciling` until an operator decides.
+        """
+        ...
+
     # Lists
 
     def fix_snapshot(self, as_of: datetime | None) -> datetime | None:

@@ -172,7 +172,14 @@ _ACTIONS: Final = (
                 "attempt to settle a payment now, parked or not",
                 "payment:run_retry",
                 (*_DATABASE, *_PAYMENTS),
-                (_PAYMENT, _JSON),
+                (
+                    _PAYMENT,
+                    _JSON,
+                    Option(
+                        "--accept-less",
+                        "take a payment by use for what was settled, although more was used",
+                    ),
+                ),
             ),
             _make_action(
                 "park",

@@ -3,12 +3,13 @@
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from faregate.errors import ConfigurationError
 from faregate.rules.records import FINAL
-from faregate.rules.settlement import settle
+from faregate.rules.settlement import IMMEDIATE, settle
 from faregate.service.database.attempts import MAX_NOTE, AttemptRecord, list_attempts
 from faregate.service.database.refunds import list_refunds_of, sum_refunds
 from faregate.service.database.shared import Shared
@@ -47,7 +48,10 @@ def run_park(arguments: Namespace) -> int:
 
 
 def run_retry(arguments: Namespace) -> int:
-    """Attempt to settle the payment now, parked or not."""
+    """Attempt to settle the payment now, parked or not.
+
+    With `--accept-less`, take it for what was settled, although more was used.
+    """
     settings = read_settings(arguments)
     with open_runtime(settings) as runtime:
         store, stored = find_stored_payment(runtime.storage, arguments.id)
@@ -60,7 +64,8 @@ def run_retry(arguments: Namespace) -> int:
         due = served.unpark(stored)
         if due is None:
             raise ConfigurationError(_explain_refusal(served.find_transaction(stored.id) or stored))
-        settle(due, runtime.accounts.build_dependencies(served))
+        deps = replace(runtime.accounts.build_dependencies(served), accepts_less=arguments.accept_less)
+        settle(due, deps, stored.plan or IMMEDIATE)
         latest = store.find_transaction(stored.id) or stored
         _print(_describe(runtime.storage, store, latest), arguments)
     return 0

@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.account import SettlementRule
+from faregate.rules.account import SettlementRule, build_set_aside
 from faregate.rules.catalog import Listing, PublishedRevision, build_terms
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.ids import Ids
@@ -57,6 +57,10 @@ from faregate.x402.tokens import Environment, Token
 
 _CLOCKS_DIFFER: Final = timedelta(seconds=30)
 """By how much the clocks of two processes may differ; what a payer paid in this time is summed per sale."""
+
+
+def _describe_short(amount: int, attempt: Attempt) -> str:
+    return f"settled {amount} atomic units of {attempt.amount} that were used: retry --accept-less takes it"
 
 
 class SqlStore:
@@ -455,6 +459,21 @@ class SqlStore:
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
             changed = attempts.postpone(connection, self.account.id, stored, values, pending.status)
+        return changed or self._read(stored)
+
+    def set_aside(
+        self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
+    ) -> StoredTransaction:
+        stored, now = self._own(transaction), self._stamps.now()
+        values = {"attempt": attempt.number, "now": now, "next": None}
+        with self._database.write() as connection:
+            changed = attempts.postpone(connection, self.account.id, stored, values, "reconciling")
+            if changed is not None and self._options.is_simulated:
+                keys = {**self._keys, "now": now, "due": None}
+                changed = simulated_ledger.schedule(connection, changed, build_set_aside(amount), keys)
+            elif changed is not None:
+                clock, reason = self._stamps.read_clock(), _describe_short(amount, attempt)
+                changed = attempts.park(connection, self.account.id, changed, clock, reason)
         return changed or self._read(stored)
 
     def _choose_end(self, stored: StoredTransaction, at: datetime | None) -> int:
