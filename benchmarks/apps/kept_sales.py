@@ -1,14 +1,16 @@
 """What a durable journal writes for a sale, by hand: four rows of 600 bytes, two of them on the disk.
 
 A sale that survives a crash is written when it is claimed, before its work, before it is completed and when
-it is settled. The two in the middle are synced. One payer at a time: nothing is batched. Not fit for use.
+it is settled. The two in the middle are synced. Not fit for use.
 """
 
 import asyncio
 import os
 import secrets
 import sqlite3
-from collections.abc import Awaitable, Callable
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,29 +24,73 @@ def make_row() -> str:
     return secrets.token_hex(300)
 
 
+class Sales:
+    """An SQLite file. What many payers write at the same time is committed, and synced, once."""
+
+    def __init__(self, url: str) -> None:
+        path = url.removeprefix("sqlite:///")
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("CREATE TABLE sales (proof TEXT PRIMARY KEY, row TEXT)")
+
+    def commit(self, batch: Sequence[tuple[str, bool]]) -> None:
+        is_synced = any(is_synced for _, is_synced in batch)
+        self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+        if len(batch) == 1:
+            self._connection.execute(_UPSERT, (batch[0][0], make_row()))
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany(_UPSERT, [(proof, make_row()) for proof, _ in batch])
+        self._connection.execute("COMMIT")
+
+
 def open_sqlite(url: str) -> SyncWrite:
-    connection = sqlite3.connect(
-        url.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("CREATE TABLE sales (proof TEXT PRIMARY KEY, row TEXT)")
+    """The thread that gets the lock writes for all that wait."""
+    sales, lock, waiting = Sales(url), threading.Lock(), deque[tuple[str, bool, threading.Event]]()
 
     def write(proof: str, is_synced: bool) -> None:
-        connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
-        connection.execute(_UPSERT, (proof, make_row()))
+        written = threading.Event()
+        waiting.append((proof, is_synced, written))
+        with lock:
+            if written.is_set():
+                return
+            batch = [waiting.popleft() for _ in range(len(waiting))]
+            sales.commit([(proof, is_synced) for proof, is_synced, _ in batch])
+            for *_, each in batch:
+                each.set()
 
     return write
 
 
 def open_sqlite_in_thread(url: str) -> Write:
     """An event loop that waited for the disk itself would serve nothing meanwhile."""
-    write, thread = open_sqlite(url), ThreadPoolExecutor(1)
-    return lambda proof, is_synced: asyncio.get_running_loop().run_in_executor(
-        thread, write, proof, is_synced
-    )
+    sales, thread = Sales(url), ThreadPoolExecutor(1)
+    waiting: list[tuple[str, bool, asyncio.Future[None]]] = []
+    writers = set[asyncio.Task[None]]()
+
+    async def write_all() -> None:
+        while waiting:
+            batch = waiting.copy()
+            waiting.clear()
+            rows = [(proof, is_synced) for proof, is_synced, _ in batch]
+            await asyncio.get_running_loop().run_in_executor(thread, sales.commit, rows)
+            for *_, written in batch:
+                if not written.done():  # its payer has left
+                    written.set_result(None)
+        writers.clear()
+
+    def write(proof: str, is_synced: bool) -> Awaitable[None]:
+        written = asyncio.get_running_loop().create_future()
+        waiting.append((proof, is_synced, written))
+        if not writers:
+            writers.add(asyncio.ensure_future(write_all()))
+        return written
+
+    return write
 
 
 async def open_postgres(url: str) -> Write:
+    """For one payer: nothing is batched."""
     import psycopg
 
     synced = await psycopg.AsyncConnection.connect(url, autocommit=True)

@@ -163,6 +163,14 @@ CASES = (
         {"calls and writes": "by_hand", "x402": "x402"},
     ),
     Case(
+        "floors-many",
+        "Paid requests of many payers, beside the least that SQLite costs",
+        PAID,
+        (16, 64),
+        (SQLITE, HAND_SQLITE, X402, FLASK_SQLITE, FLASK_HAND_SQLITE, FLASK_X402),
+        {"calls and writes": "by_hand", "x402": "x402"},
+    ),
+    Case(
         "frameworks",
         "Paid requests with each ASGI framework",
         PAID,
