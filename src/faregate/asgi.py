@@ -150,7 +150,7 @@ class PaywallMiddleware:
 
     def _warn_unknown(self, server_scope: Scope, scope: Mapping[str, Any]) -> None:
         """Log once that the route which asked for a payment is not found: what bypasses it is free."""
-        if self._has_warned or (place := self._resolver.find_unknown(server_scope, scope)) is None:
+        if self._has_warned or (place := self._resolver.name_unfound_endpoint(server_scope, scope)) is None:
             return
         self._has_warned = True
         log(

@@ -23,8 +23,8 @@ from faregate.core.models import (
     Request,
     Response,
 )
-from faregate.core.price_inquiry import ask_price
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
+from faregate.core.service_price import ask_price
 from faregate.core.terms import Price, read_prices, read_terms
 from faregate.errors import ConfigurationError, FaregateError, NoAnswer, ServiceError
 from faregate.events import UNKNOWN_SALE, Sale
@@ -39,7 +39,7 @@ from faregate.merchant.revisions import RevisionCache
 from faregate.merchant.sender import AsyncSender, Sender
 from faregate.observers import EventDispatcher, GuardedInstrumentation, Listener, Observer, watch_sweep
 from faregate.pages.payment import BuildBody, RenderPage, prefers_html, present
-from faregate.setting_declarations import NameSetting
+from faregate.setting_reader import NameSetting
 
 T = TypeVar("T")
 
@@ -343,7 +343,7 @@ class Paywall:
 
         Blocking; raises nothing.
         """
-        if self._may_ask_price(offer.sells):
+        if self._take_turn_to_ask(offer.sells):
             with suppress(FaregateError):
                 if (answer := run(ask_price(self.backend, offer, NOT_FOR_SALE))) is not None:
                     self.record_price(offer, answer)
@@ -353,7 +353,7 @@ class Paywall:
 
         Takes a second at most; raises nothing.
         """
-        due = [offer for offer in offers if self._may_ask_price(offer.sells)]
+        due = [offer for offer in offers if self._take_turn_to_ask(offer.sells)]
         if not due:
             return
         from anyio import move_on_after
@@ -363,8 +363,8 @@ class Paywall:
                 if (answer := await arun(ask_price(self.async_backend, offer, NOT_FOR_SALE))) is not None:
                     self.record_price(offer, answer)
 
-    def _may_ask_price(self, sells: str) -> bool:
-        """Whether the price is due to be asked for; then it is the caller who asks."""
+    def _take_turn_to_ask(self, sells: str) -> bool:
+        """Return whether the price is due to be asked for. If so, the caller asks, and no other soon."""
         now = time.monotonic()
         if now - self._priced_at.get(sells, float("-inf")) < PRICE_SECONDS:
             return False

@@ -18,7 +18,7 @@ from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey
 from faregate.merchant.formats import find_url_fault
 from faregate.server_config import find_server_timeout, find_server_workers
-from faregate.setting_declarations import (
+from faregate.setting_reader import (
     Description,
     GivenValues,
     NameSetting,

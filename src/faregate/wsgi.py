@@ -103,7 +103,7 @@ class PaywallMiddleware:
         if _VIRTUAL_ROOT in environ and not self.path_rules.is_empty:
             path_match = AMBIGUOUS
         checkout = WSGICheckout(self, server_environ, path_match, partial(_read_ahead, environ))
-        checkout.called_handler = None if self.is_opaque else False
+        checkout.has_called_handler = None if self.is_opaque else False
         outer = checkout.outer = find_checkout(environ)
         environ[CHECKOUT] = checkout
         if checkout.has_payment:
@@ -337,7 +337,7 @@ class _PaywallResponder:
         except ConfigurationError as mistake:
             self._mistake = mistake  # raised when the application has returned what there is to close
             return _drop
-        if checkout.called_handler is False:
+        if checkout.has_called_handler is False:
             self._may_be_copy = _has_length_of_result(headers)
         write = self._start_response(status, headers, *((exc_info,) if exc_info else ()))
         return partial(self._write, write)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, TypeAlias, cast
 
-from faregate.core import completion, flow, price_inquiry, recovery
+from faregate.core import completion, flow, recovery, service_price
 from faregate.core.claims import Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Backend, MaybeAwaitable, RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
@@ -287,4 +287,4 @@ hold = partial(completion.hold, STEPS)
 mark_stuck = partial(completion.mark_stuck, STEPS)
 close_unpaid = partial(completion.close_unpaid, STEPS)
 close_paid = partial(completion.close_paid, STEPS)
-ask_price = partial(price_inquiry.ask_price, STEPS)
+ask_price = partial(service_price.ask_price, STEPS)

@@ -14,9 +14,9 @@ import pytest
 
 import faregate.core.completion
 import faregate.core.flow
-import faregate.core.price_inquiry
 import faregate.core.recovery
 import faregate.core.sales
+import faregate.core.service_price
 from faregate.core.driver import adrive, drive
 from faregate.core.interfaces import Backend, Flow, Journal, RunHandler
 from faregate.core.models import HandlerResult, HasPayerLeft
@@ -220,7 +220,7 @@ def test_no_garbage_is_left(run: Callable[..., Any]) -> None:
 MODULES = [
     faregate.core.completion,
     faregate.core.flow,
-    faregate.core.price_inquiry,
+    faregate.core.service_price,
     faregate.core.recovery,
     faregate.core.sales,
 ]

@@ -11,6 +11,7 @@ from faregate.core.claims import (
     AlreadyFailed,
     AlreadyUsed,
     Claimant,
+    Claimed,
     EarlierPayment,
     InProgress,
     Lease,
@@ -52,6 +53,7 @@ from tests.core.flow_script import (
     sale,
 )
 from tests.core.steps import (
+    AbandonClaim,
     CallAccess,
     CallComplete,
     ClaimTransaction,
@@ -178,6 +180,13 @@ def test_the_payer_is_told_how_the_first_one_stands(claim: Any, status: int, cod
     response = play(serve(REQUEST), *ACCESSED, start(EARLIER), *COMPARED, LINKED, *GIVEN_UP, first(claim))
     assert response.status == status
     assert code in response.body
+
+
+def test_a_first_one_whose_work_never_began_is_given_back_at_once() -> None:
+    """Only a request with its own proof begins it; the lease would make that request wait."""
+    script = (*ACCESSED, start(EARLIER), *COMPARED, LINKED, *GIVEN_UP, first(Claimed(FIRST.lease, OTHER_TXN)))
+    response = play(serve(REQUEST), *script, (AbandonClaim(FIRST.lease), True))
+    assert (response.status, response.code) == (409, "payment_in_progress")
 
 
 def test_of_a_first_one_that_failed_fresh_instructions_are_given() -> None:

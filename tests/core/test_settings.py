@@ -24,7 +24,7 @@ from faregate.merchant.client import MerchantClient
 from faregate.merchant.revisions import RevisionCache
 from faregate.offers import offer
 from faregate.paywall import Paywall
-from faregate.setting_declarations import Description
+from faregate.setting_reader import Description
 from faregate.settings import OBJECTS, SETTINGS
 from faregate.wsgi import PaywallMiddleware
 from tests.support.clock import Clock

@@ -16,7 +16,7 @@ from faregate.emulator import (
     ManualClock,
     Wallet,
 )
-from faregate.emulator.faults.rules import FaultsState
+from faregate.emulator.faults.active_faults import FaultsState
 
 from .seller import ROOT, ApiClient
 

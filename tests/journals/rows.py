@@ -28,7 +28,7 @@ def fresh(claim: Claim) -> Lease:
 
 def owed(claim: Claim) -> PendingPayment:
     assert isinstance(claim, Recoverable)
-    return claim.entry
+    return claim.payment
 
 
 def started(journal: AnyJournal, proof: str = "proof", transaction_id: str = TXN) -> Lease:

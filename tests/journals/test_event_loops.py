@@ -49,7 +49,7 @@ def test_each_call_is_awaited_and_gives_the_same(kind: str, tmp_path: Path) -> N
         await journal.schedule_retry(lease)
         again = await journal.claim("proof", HERE)
         assert isinstance(again, Recoverable)
-        await journal.record_settlement(again.entry.lease, "cGFpZA==", RECEIPT, True)
+        await journal.record_settlement(again.payment.lease, "cGFpZA==", RECEIPT, True)
         await journal.record_pending(fresh(await journal.claim("waits", HERE)), "txn_waits", ACR)
         clock.now += LEASE
         entry: PendingPayment | None = await journal.lease_next()

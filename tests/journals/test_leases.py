@@ -249,7 +249,7 @@ def test_the_lease_of_a_failed_write_is_given_back_when_there_is_room(
     claim = theirs.claim("proof", HERE)
     assert isinstance(claim, Claimed if prepare is start else Recoverable)
     if isinstance(claim, Recoverable):
-        assert claim.entry.outcome == (GOOD if prepare is decided else None)
+        assert claim.payment.outcome == (GOOD if prepare is decided else None)
 
 
 def test_a_row_that_was_taken_over_is_not_given_back(

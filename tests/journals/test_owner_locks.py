@@ -118,7 +118,7 @@ def take(journal: PersistentJournal, seconds: float = 1.0) -> PendingPayment:
         assert time.monotonic() < end, "the row of a dead process is still leased"
         time.sleep(0.02)
     assert isinstance(claim, Recoverable)
-    return claim.entry
+    return claim.payment
 
 
 @each_store

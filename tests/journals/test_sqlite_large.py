@@ -36,7 +36,7 @@ def decided(journal: SqliteJournal) -> Lease:
 def owed(journal: SqliteJournal) -> PendingPayment:
     claim = journal.claim("proof", HERE)
     assert isinstance(claim, Recoverable)
-    return claim.entry
+    return claim.payment
 
 
 def kept(journal: SqliteJournal) -> object:

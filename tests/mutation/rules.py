@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant("payers-not-compared", RECOVERY, "return len(payers) == 1", "return True", RESUMPTION),
     Mutant("unread-payer-is-another", FLOW, "if has_same_payer is None:", "if False:", RESUMPTION),
     Mutant("any-body-is-resumed", MODELS, 'self.http.body_digest != "" or', "True or", RESUMPTION),
-    Mutant("given-up-without-a-row", FLOW, "    if not is_recorded:\n        return (yield from _handle_lost_start(backend, request, payment))\n", "", RESUMPTION),
+    Mutant("given-up-without-a-row", FLOW, "    if not was_resumed:\n        return (yield from _handle_lost_start(backend, request, payment))\n", "", RESUMPTION),
     Mutant("another-thing-is-resumed", ROW, "claimant.sold, ", "", PURCHASES),
     Mutant("any-client-resumes", PROCEDURES, "if not (claimant.identifier or row.has_same_client(fingerprint)):", "if False:", PURCHASES),
     Mutant("any-client-resumes-in-memory", MEMORY, "if claimant.identifier or earlier.has_same_client(self._fingerprint(claimant, \"\")):", "if True:", PURCHASES),

@@ -9,8 +9,8 @@ import pytest
 from faregate.errors import ConfigurationError
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service import reconciliation
-from faregate.service.chain.agreement import STALE_SECONDS
 from faregate.service.chain.chain_reader import ChainReader
+from faregate.service.chain.settlement_agreement import STALE_SECONDS
 from faregate.service.database import reorg_records
 from faregate.service.database.engine import Database
 from faregate.service.database.refunds import list_refunds_of
@@ -29,7 +29,7 @@ UNUSED = "0x" + "00" * 32
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciliation, "DISPUTE_SECONDS", 0.0)
-    monkeypatch.setattr("faregate.service.chain.agreement.CONFIRM_SECONDS", 1.0)
+    monkeypatch.setattr("faregate.service.chain.settlement_agreement.CONFIRM_SECONDS", 1.0)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from faregate.checkout.asgi_scope import (
     find_operation,
     find_route,
     has_payment,
-    is_copy,
+    has_result_mark,
     parse_scope,
     take_snapshot,
 )
@@ -65,14 +65,14 @@ FindBypass = Callable[[Scope, Scope, int], Bypass | None]
 """`checkout.FindBypass`, also given the server's scope and the application's."""
 
 _REPLACEMENT = "faregate.checkout.replacement"
-"""The name of what replaces a response to paid work that raised: a key of the scope, and an attribute of the
-exception."""
+"""The name of what replaces the response if a sold handler raises: a key of the scope, and an attribute of
+the exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
 _FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
-_UNDECIDED = (State.NEW, State.FREE)
+_NOT_SOLD = (State.NEW, State.FREE)
 
 _AT_ONCE = ("uvicorn.", "asyncio.")
 """Modules of `receive`s that wait for a message and do nothing else. Hypercorn's is `asyncio.Queue.get`."""
@@ -119,7 +119,7 @@ class PaywallResponder:
     _is_relaying = False
     """Whether a router has begun a paid response, and not sent its last chunk."""
     _suspected: SuspectedCopy | None = None
-    _is_no_copy = False
+    _is_resending = False
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class PaywallResponder:
 
     async def receive(self) -> Message:
         """The payer's messages. Once its payment is authorized, a disconnect of the payer is kept back."""
-        lock = self._lock()
+        lock = self._get_receive_lock()
         try:
             # Without a checkpoint: `is_disconnected` of Starlette asks in a scope that is cancelled.
             lock.acquire_nowait()
@@ -274,7 +274,7 @@ class PaywallResponder:
             self._closed = self._closed or anyio.Event()
             await self._closed.wait()
 
-    def _lock(self) -> anyio.Lock:
+    def _get_receive_lock(self) -> anyio.Lock:
         """Held while a message is awaited. Quart reads the body in a task of its own, beside the handler."""
         if self._receive_lock is None:
             self._receive_lock = anyio.Lock(fast_acquire=True)
@@ -300,7 +300,7 @@ class PaywallResponder:
             with suppress(Exception):
                 _run_until_it_waits(self._take_messages())
             return self._has_payer_left
-        async with self._lock():
+        async with self._get_receive_lock():
             with suppress(Exception):
                 async with anyio.create_task_group() as group:
                     group.start_soon(_cancel_soon, group.cancel_scope, pause)
@@ -321,7 +321,7 @@ class PaywallResponder:
     async def _read_ahead(self) -> None:
         """Read a small body before the handler does: it is a part of what the payment is for."""
         while not (self._has_whole_body or self._has_payer_left):
-            async with self._lock():
+            async with self._get_receive_lock():
                 if not (self._has_whole_body or self._has_payer_left):
                     self._read_ahead_messages.append(await self._next_message())
         if self.checkout.body_length is not None:  # another task may have bound it meanwhile
@@ -337,10 +337,10 @@ class PaywallResponder:
             return self._compare(self._suspected, message)
         if message["type"] == _START and type(message.get("headers", ())) not in _SEQUENCES:
             message = {**message, "headers": list(message["headers"])}  # they are read more than once
-        if self._has_probes and message["type"] == _START and not self._is_no_copy:
+        if self._has_probes and message["type"] == _START and not self._is_resending:
             # Free, and from no route.
-            is_decided = self._is_open and self.checkout.state not in _UNDECIDED
-            if not is_decided and message["status"] != self._routed_status and may_be_copy(message):
+            is_sold_here = self._is_open and self.checkout.state not in _NOT_SOLD
+            if not is_sold_here and message["status"] != self._routed_status and may_be_copy(message):
                 self._suspected = SuspectedCopy(message)
                 return _do_nothing()
         if not self._is_open and self._may_pass_unopened(message):
@@ -361,7 +361,7 @@ class PaywallResponder:
         if is_start or self._state is not _FREE:
             # What comes before the start, such as an early hint, is judged like a result.
             status = message["status"] if is_start else 200
-            if is_copy(message.get("headers", ())) or self._find_bypass(
+            if has_result_mark(message.get("headers", ())) or self._find_bypass(
                 self._server_scope, self._scope, status
             ):
                 return False
@@ -416,7 +416,7 @@ class PaywallResponder:
                 self._routed_status = message["status"]
                 if _RESPONDER in self._server_scope:
                     self._server_scope[_RESPONDER].note_routed(message["status"])
-        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.is_charged:
+        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.has_transaction:
             if kind == _START:
                 self._relayed_status = status = message["status"]
                 self._is_relaying = True
@@ -431,7 +431,7 @@ class PaywallResponder:
                     body = b"".join(self._chunks)
                 status = self._relayed_status
                 self._is_relaying = message.get("more_body", False)
-                if not self._is_relaying and (status < 400 or not is_error(status)):
+                if not self._is_relaying and not is_error(status):
                     self.checkout.recorded = body
                     RESULTS.add(body)
         return send(message)
@@ -447,7 +447,7 @@ class PaywallResponder:
         the route cut: Starlette's `BaseHTTPMiddleware` sends the end of it.
         """
         if self.checkout.answerer is Answerer.NONE:
-            self.checkout.note_call()  # middleware tries another router after one that raised
+            self.checkout.note_other_handler()  # middleware tries another router after one that raised
         if self._routed_status is not None and not is_error(self._routed_status):
             self.checkout.is_prefix_called = True
             self.checkout.begin_prefix_call()
@@ -456,15 +456,15 @@ class PaywallResponder:
         except Exception as error:
             # Here, because any middleware around the routes may answer it.
             self.strip_result(error)
-            if self.checkout.is_work_paid:
+            if self.checkout.is_selling_work:
                 self.checkout.note_no_result()
             raise
-        if self._probe is probe and self._is_relaying and self.checkout.is_work_paid:
+        if self._probe is probe and self._is_relaying and self.checkout.is_selling_work:
             self.checkout.note_no_result()
 
     def strip_result(self, error: Exception) -> None:
         """Remove the result of a paid handler from its error, before other code answers the error."""
-        if self._is_open and self.checkout.is_work_paid:
+        if self._is_open and self.checkout.is_selling_work:
             remove_result(error)
 
     def note_routed(self, status: int) -> None:
@@ -480,10 +480,10 @@ class PaywallResponder:
         if suspected.is_copy():
             bypass = self._find_bypass(self._server_scope, self._scope, suspected.messages[0]["status"])
             self.checkout.withhold(COPIED if bypass is None else bypass.mistake)
-        self._suspected, self._is_no_copy = None, True
+        self._suspected, self._is_resending = None, True
         for kept_back in suspected.messages:
             await self.send(kept_back)
-        self._is_no_copy = False
+        self._is_resending = False
 
     async def _complete(self) -> None:
         response = await self.checkout.acomplete()
@@ -515,7 +515,7 @@ class PaywallResponder:
             self._close()
 
     def _prepare_replacement(self, error: Exception) -> None:
-        """Prepare the answer in case a handler of exceptions makes a non-error of what paid work raised."""
+        """Prepare the answer in case an exception handler makes a non-error of what a sold handler raised."""
         if self._is_sent:  # this exception gets no response any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
@@ -675,13 +675,13 @@ def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int
 def _note_handled(responder: PaywallResponder, status: int) -> None:
     # An error is never a result, and middleware may call another application next.
     if is_error(status):
-        responder.checkout.note_call()
+        responder.checkout.note_other_handler()
     else:
-        responder.checkout.note_answer()
+        responder.checkout.note_answered_error()
 
 
 def _find_replacement(scope: Mapping[str, Any], error: Exception) -> Response | None:
-    """Find the response that was prepared for an exception; None if no paid work raised it."""
+    """Find the response that was prepared for an exception; None if no sold handler raised it."""
     if _REPLACEMENT in scope:
         return cast(Response, scope[_REPLACEMENT])
     # An application may raise one object twice.

@@ -70,7 +70,7 @@ def has_payment(headers: RawHeaders) -> bool:
     return False
 
 
-def is_copy(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def has_result_mark(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether these are the headers of a result that something has kept: see `core.release.MARK`."""
     # By its length first, and in a plain loop, like `has_payment`.
     for name, _ in headers:  # noqa: SIM110

@@ -35,7 +35,7 @@ class AsyncCheckout(Checkout):
         self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
     ) -> Payment:
         """Authorize as `BlockingCheckout` does. `cancel_scope` then limits the time of the handler."""
-        if self._may_begin(sold):
+        if self._admit(sold):
             try:
                 chosen = await ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
                 flow = self._begin_flow(self._paywall.async_backend, sold, self._pick(sold, chosen))

@@ -30,7 +30,7 @@ class BlockingCheckout(Checkout):
         answered, unless the handler's result is released. Raises `SkipHandler` where the handler may not run,
         and `ConfigurationError`.
         """
-        if self._may_begin(sold):
+        if self._admit(sold):
             try:
                 chosen = ask(sold.choose) if isinstance(sold, OfferChoice) and ask else None
                 flow = self._begin_flow(self._paywall.backend, sold, self._pick(sold, chosen))

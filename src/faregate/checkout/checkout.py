@@ -120,8 +120,8 @@ class Checkout:
 
     `payment` is there once the handler may run. `buffer` holds what it answers. `find_route` finds the route
     of the request; `find_handler` what describes its handler, for payers, and `find_operation` the OpenAPI
-    operation that documents it. `late` is the mistake of a handler that names a price after its response
-    began: the adapter cuts the response, also if the handler goes on.
+    operation that documents it. `late` is the mistake that was found after a response began, such as a late
+    price or a copied result: the adapter cuts the response, also if the handler goes on.
     """
 
     # Defaults are on the class, and what can be made later is: most requests reach no paid handler.
@@ -130,8 +130,8 @@ class Checkout:
     find_handler: FindHandler | None = None
     find_operation: Callable[[], Operation | None] | None = None
     late: ConfigurationError | None = None
-    is_compared = True
-    """Whether the body of the result is remembered as a whole, so that copies of it are found."""
+    is_body_recorded = True
+    """Whether the whole body of the result is recorded, so that copies of it are found."""
     recorded = b""
     """The body that was recorded as it came from the handler; something behind may have changed it since."""
     has_payer_left: HasPayerLeft | None = None
@@ -144,7 +144,7 @@ class Checkout:
     """Whether the handler has answered with what may be a result; something may make an error of it."""
     is_prefix_called = False
     """Whether a handler below the sold prefix was called with this payment."""
-    called_handler: bool | None = None
+    has_called_handler: bool | None = None
     """Whether the framework has called a handler for this request; None if the adapter cannot tell."""
     outer: "Checkout | None" = None
     """The checkout of a paywall around this one. It lets only the answer of this checkout leave."""
@@ -154,8 +154,8 @@ class Checkout:
     """The body that leaves unpaid so far, while it may be the copy of a result."""
     _offers_at_start: float = math.inf
     """How many offers had been made when a response of the application began; infinite before."""
-    is_charged = False
-    """Whether the work is paid for: false before it is authorized, and where access is free."""
+    has_transaction = False
+    """Whether the work has a transaction: its result is charged if it is sold. False where access is free."""
     _body_digest = ""
     _expected: Offer | None = None
     """The offer that the handler has to await; see `expect`."""
@@ -216,9 +216,9 @@ class Checkout:
         return None if self.payment is None else self.payment.transaction_id
 
     @property
-    def is_work_paid(self) -> bool:
-        """Whether the application sends sold work now, whose payment is not proven yet."""
-        return self.state is State.AUTHORIZED and self.is_charged
+    def is_selling_work(self) -> bool:
+        """Whether the application now sends work that is sold, and not proven to be paid yet."""
+        return self.state is State.AUTHORIZED and self.has_transaction
 
     def may_be_result(self, status: int) -> bool:
         """Whether a response of the handler with this status may be, or come of, its result."""
@@ -305,8 +305,11 @@ class Checkout:
         if self.state is State.FREE:
             self._raise_late_price(sold)
 
-    def _may_begin(self, offer: Offer) -> bool:
-        """Whether the flow is to be started. Raises `ConfigurationError`."""
+    def _admit(self, offer: Offer) -> bool:
+        """Return whether the flow is to be started; if not, the payment was asked for already.
+
+        Raises `ConfigurationError`.
+        """
         if self.state is State.CLOSED:
             # The client is gone (a thread outlived its request, or a request began inside this one), or a
             # stream is being sent: it must not carry a result whose payment was asked for too late.
@@ -435,9 +438,9 @@ class Checkout:
         self._move(State.AUTHORIZED)
         self._handler_step = step
         self.payment = Payment(step.transaction_id, step.request.offer.sells, step.request.http.headers)
-        self.is_charged = step.transaction_id is not None
+        self.has_transaction = step.transaction_id is not None
         start, seconds = monotonic(), math.inf
-        if self.is_charged:
+        if self.has_transaction:
             seconds = self._paywall.get_work_seconds(step.request, start - self.request_start)
         self._work = work = Work(start, seconds)
         work.undo = snapshot()
@@ -504,13 +507,13 @@ class Checkout:
         if self.state is State.SOLD_INSIDE:
             if status != self._inside_status and not is_error(status):
                 self.withhold(COPIED)  # the status is another one, so a cache may have answered
-            self.called_handler = None
+            self.has_called_handler = None
         else:
             headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
             # A free handler may pass on what it has bought elsewhere.
-            is_from_cache = self.called_handler is False and has_transaction_header(headers)
+            is_from_cache = self.has_called_handler is False and has_transaction_header(headers)
             if not mistake and (is_from_cache or is_marked(headers)):
                 mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:
@@ -525,7 +528,7 @@ class Checkout:
         self._move(State.FREE)
         self._offers_at_start = len(self._offers_made)
         if self.outer is not None:
-            self.outer.called_handler = self.called_handler
+            self.outer.has_called_handler = self.has_called_handler
         return True
 
     def check_body(self, body: Iterable[bytes]) -> None:
@@ -533,11 +536,11 @@ class Checkout:
 
         A cache that keeps bodies alone loses the mark of a result, and its key may lead to a free address.
         """
-        if self.called_handler is False:
+        if self.has_called_handler is False:
             whole = b"".join(body)
             if RESULTS.is_copy(whole):
                 self.withhold(COPIED)
-            RESULTS.add_own(whole)
+            RESULTS.add_free(whole)
 
     def check_replaced(self, own: bytes, body: bytes) -> None:
         """Withhold the body of a result that a cache put in place of what a free handler answered.
@@ -549,7 +552,7 @@ class Checkout:
 
     def check_chunk(self, chunk: bytes) -> None:
         """Check a body that is sent in chunks, before each chunk: the last chunk of a copy is withheld."""
-        if self.called_handler is not False or RESULTS.longest == 0:
+        if self.has_called_handler is not False or RESULTS.longest == 0:
             return
         sent = self._sent_unpaid = bytearray() if self._sent_unpaid is None else self._sent_unpaid
         if len(sent) <= RESULTS.longest:
@@ -617,7 +620,7 @@ class Checkout:
     def _is_error_billed(self, status: int) -> bool:
         return self._offer is not None and status in (self._offer.billable or ())
 
-    def note_answer(self) -> None:
+    def note_answered_error(self) -> None:
         """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
             self.answerer = Answerer.OTHER
@@ -628,7 +631,7 @@ class Checkout:
         if self.answerer is Answerer.HANDLER:
             self.answerer = Answerer.NONE
 
-    def note_call(self) -> None:
+    def note_other_handler(self) -> None:
         """Note that another handler is called in place of one that raised."""
         if self.answerer is Answerer.NONE:
             self.answerer = Answerer.HANDLER
@@ -654,7 +657,7 @@ class Checkout:
         """Whether the server has to hear of an error that ended the application.
 
         It does unless the error is answered by `fail`, or is our own way to stop the handler. A seller's
-        configuration error is always raised to the server, even if the payer's answer is decided.
+        configuration error is raised to the server if it has decided the payer's answer.
         """
         if self.state is State.AUTHORIZED:
             return False
@@ -682,8 +685,8 @@ class Checkout:
     def _make_result(self) -> HandlerResult | Exception:
         duration = 0 if self._work is None else self._work.get_duration()
         buffer = self.buffer
-        is_result, was_result = buffer.status < 400 or not is_error(buffer.status), self.has_answered_result
-        if is_result and self.is_compared and (body := buffer.body) != self.recorded:
+        is_result, was_result = not is_error(buffer.status), self.has_answered_result
+        if is_result and self.is_body_recorded and (body := buffer.body) != self.recorded:
             RESULTS.add(body)
         elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):
             # As from a cache that answers failed work with what it kept: that was not paid for now.

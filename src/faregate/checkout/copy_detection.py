@@ -26,7 +26,7 @@ _FORMATS = (zlib.MAX_WBITS + 32, -zlib.MAX_WBITS)
 
 
 class ResultRecord:
-    """The bodies of the last results, as hashes, and of the answers that were there before them.
+    """The bodies of the last results, as hashes, and those of free answers that were no copies.
 
     An answer without a handler is not a copy of a result if the same body was answered so before the result.
     The hashes are keyed by the process. The record has a fixed size, and needs no lock.
@@ -37,7 +37,7 @@ class ResultRecord:
 
     def forget(self) -> None:
         """Forget everything: for tests."""
-        self._results, self._own = array("q"), array("q")
+        self._results, self._free = array("q"), array("q")
         self._lengths, self._beginnings = bytearray(), bytearray()
         self.longest = 0
         """Of all results, in bytes; 0 as long as there is none."""
@@ -59,14 +59,14 @@ class ResultRecord:
         if length > self.longest:
             self.longest, self.limit = length, length + _COMPRESSED
 
-    def add_own(self, body: bytes) -> None:
+    def add_free(self, body: bytes) -> None:
         """Remember the body of an answer that is not a copy."""
         if len(body) < _SHORTEST:
             return
-        if not self._own:
-            self._own = array("q", bytes(8 * _SIZE))
+        if not self._free:
+            self._free = array("q", bytes(8 * _SIZE))
         key = _hash(body)
-        self._own[key % _SIZE] = key
+        self._free[key % _SIZE] = key
 
     def has_length(self, length: int | None) -> bool:
         """Whether a result may have had this many bytes. Lengths with one remainder share a mark."""
@@ -95,8 +95,8 @@ class ResultRecord:
         if not self.has_length(len(body)):
             return False
         key = _hash(body)
-        is_own = bool(self._own) and self._own[key % _SIZE] == key
-        return self._results[key % _SIZE] == key and not is_own
+        is_free = bool(self._free) and self._free[key % _SIZE] == key
+        return self._results[key % _SIZE] == key and not is_free
 
 
 def _inflate(body: bytes, length: int) -> Iterator[bytes]:

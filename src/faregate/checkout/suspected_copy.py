@@ -40,7 +40,7 @@ class SuspectedCopy:
         body = b"".join([message.get("body", b"") for message in self.messages[1:]])
         if RESULTS.is_copy(body):
             return True
-        RESULTS.add_own(body)
+        RESULTS.add_free(body)
         return False
 
 

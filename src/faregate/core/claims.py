@@ -133,9 +133,12 @@ class ClientUnverified:
 
 @frozen
 class Recoverable:
-    """Work was started for this proof and its payment is not final; the lease is ours now."""
+    """The payment of this proof is not final, and the lease is ours now.
 
-    entry: PendingPayment
+    Its work was started or refused, or it settles without work.
+    """
+
+    payment: PendingPayment
 
 
 @frozen
@@ -156,7 +159,7 @@ class AlreadyUsed:
 
 @frozen
 class AlreadyFailed:
-    """The payment with this proof failed for certain; a new one is right.
+    """The payment with this proof failed for certain, or its row is gone; a new one is right.
 
     Unless it was not taken because an earlier payment was `resumed`: then that transaction tells.
     """

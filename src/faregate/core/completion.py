@@ -104,17 +104,15 @@ def complete_success(
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
-    `repeated`: the outcome was written by an earlier attempt. `request` is that of the payer who waits for
-    the result, if one does.
+    `repeated`: an earlier attempt wrote the outcome, so a refusal that is about the transaction makes the
+    payment stuck. `request` is that of the payer who waits for the result, if one does.
     """
     is_observed = request is None or request.is_observed
     if is_observed:
         payment, completion = yield from _measure_completion(backend, payment, outcome)
     else:
         completion = yield from _complete(backend, payment, outcome)
-    if isinstance(completion, CompletionPending) and (
-        yield from wait_until_settled(backend, payment, request)
-    ):
+    if isinstance(completion, CompletionPending) and (yield from wait_until_ended(backend, payment, request)):
         completion = yield from _complete(backend, payment, outcome)
     match completion:
         case CompletionPaid(payment_response, receipt):
@@ -192,14 +190,17 @@ def complete_failure(
 def _measure_completion(
     backend: Backend, payment: PendingPayment, outcome: Outcome
 ) -> Flow[tuple[PendingPayment, Completion]]:
-    """The payment, with the time that its completion took, and the first clear answer."""
+    """Complete; return the payment, with the time that took, and the last answer."""
     began = backend.get_time()
     completion = yield from _complete(backend, payment, outcome)
     return describe(payment, complete_ms=measure(backend, began)), completion
 
 
 def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Flow[Completion]:
-    """The first clear answer. To complete twice is safe: the service keeps the first outcome."""
+    """Complete until the answer is clear, a few times at most; return the last answer.
+
+    To complete twice is safe: the service keeps the first outcome.
+    """
     began = backend.get_time()
     pauses = iter(COMPLETE_PAUSES)
     while True:
@@ -215,7 +216,7 @@ def _complete(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Fl
         yield backend.sleep(pause)
 
 
-def wait_until_settled(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
+def wait_until_ended(backend: Backend, payment: PendingPayment, request: PaidRequest | None) -> Flow[bool]:
     """Wait for the end of a payment that settles, as long as its request may.
 
     Return whether it ended in time to complete. Only a completion proves the payment.
@@ -268,7 +269,10 @@ def _handle_refusal(
     rejection: CompletionRejected,
     repeated: bool,
 ) -> Flow[Settlement]:
-    """Retry, unless the service refused this transaction before: its answer will not change."""
+    """Retry, unless the outcome is an earlier attempt's and the refusal is about the transaction.
+
+    That answer will not change.
+    """
     if repeated and rejection.is_about_the_transaction:
         return (yield from mark_stuck(backend, payment, state))
     return (yield from hold(backend, payment, state))

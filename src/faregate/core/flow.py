@@ -145,7 +145,7 @@ def _serve_with_proof(backend: Backend, request: PaidRequest, proof: str) -> Flo
         yield backend.log_warning(f"the journal could not claim the proof: {error}")
         return (yield from _refuse(backend, request, responses.build_unavailable(503)))
     if isinstance(claim, ClientUnverified):
-        second_claim = yield from _claim_without_credentials(backend, request, proof, claim.transaction_id)
+        second_claim = yield from _claim_by_proof(backend, request, proof, claim.transaction_id)
         if isinstance(second_claim, Response):
             return second_claim
         claim = second_claim
@@ -180,7 +180,11 @@ def _answer_claim(backend: Backend, request: PaidRequest, claim: Claim) -> Flow[
         case Replayable(result, payment_response, transaction_id):
             yield backend.emit_event(Redelivered(transaction_id, request.sale))
             return responses.build_paid(result, payment_response, transaction_id)
-        case InProgress() | Claimed():
+        case Claimed(lease):
+            # An earlier payment whose work never began: only a request with its own proof begins it.
+            yield from abandon_claim(backend, lease)
+            return (yield from _refuse(backend, request, responses.build_in_progress()))
+        case InProgress():
             return (yield from _refuse(backend, request, responses.build_in_progress()))
         case RequestMismatch():
             return (yield from _refuse(backend, request, responses.build_already_used()))
@@ -231,10 +235,10 @@ def _build_claimant(request: PaidRequest, replay: ReplayPolicy, identifier: str 
     return Claimant(named, find_credentials(http.headers), http.body_digest, allowed, sold, identifier)
 
 
-def _claim_without_credentials(
+def _claim_by_proof(
     backend: Backend, request: PaidRequest, proof: str, transaction_id: str
 ) -> Flow[Claim | Response]:
-    """Claim without credentials, but only where the payer alone can know the proof."""
+    """Claim again as one who knows the proof, but only where the payer alone can know it."""
     predictability = yield from _find_predictability(backend, request)
     if predictability is Predictability.PREDICTABLE:
         return (yield from _refuse(backend, request, responses.build_not_recognized(transaction_id)))
@@ -263,7 +267,7 @@ def _recall_predictability(
 
 
 def _find_predictability(backend: Backend, request: PaidRequest) -> Flow[Predictability]:
-    """Return whether instructions can be guessed; `UNKNOWN` if that cannot be found out now."""
+    """Return whether instructions can be guessed; `UNKNOWN` or `BEING_CHECKED` if that is not known now."""
     recalled = yield from _recall_predictability(backend)
     if recalled is not Predictability.UNKNOWN:
         return recalled
@@ -308,8 +312,8 @@ def _serve_first_use(
             revision_id = claim.revision_id if is_known else revision.revision_id
             payment = PendingPayment(lease, proof, transaction_id, revision_id, sale=sale)
             # None: an earlier payment for the same request is not looked for.
-            resumer = claimant if request.is_resumable or claimant.identifier else None
-            return (yield from _run_and_settle(backend, request, revision, payment, resumer))
+            resuming_claimant = claimant if request.is_resumable or claimant.identifier else None
+            return (yield from _run_and_settle(backend, request, revision, payment, resuming_claimant))
         case AccessPending(_, transaction_id) if transaction_id is not None:
             # Keep the payment, because it may still settle. Without a row its payer would be asked to pay
             # again.
@@ -336,10 +340,10 @@ def _serve_first_use(
 def _handle_refused_proof(
     backend: Backend, request: PaidRequest, lease: Lease, proof: str, access: AccessUnpaid
 ) -> Flow[Response]:
-    """Answer a 402 to a proof. Its payment may be in use: by another worker, or in another encoding.
+    """Decide what the payer gets after access answered its proof with a 402. The payment may be in use.
 
-    Another worker took this claim over meanwhile. Another encoding has a row of its own, under which the
-    service knows the payment.
+    Another worker may have taken this claim over, or the service may know the payment by another encoding of
+    the proof, which has a row of its own.
     """
     may_have_hidden_row = yield from _may_have_hidden_row(backend)
     try:
@@ -660,7 +664,7 @@ def _resume(
     try:
         # No result can come of work that was cut off. End it first, then this payment can be used.
         may_run = earlier.is_interrupted and (yield from _end_interrupted(backend, earlier, claimant))
-        is_recorded = may_run or (yield from _record_resumption(backend, payment, earlier))
+        was_resumed = not may_run and (yield from _record_resumption(backend, payment, earlier))
     except Exception as error:
         yield backend.log_warning(
             f"the journal could not resume an earlier payment: {error}", payment.transaction_id
@@ -669,7 +673,7 @@ def _resume(
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
     if may_run:
         return (yield from _run_and_settle(backend, request, revision, payment, claimant))
-    if not is_recorded:
+    if not was_resumed:
         return (yield from _handle_lost_start(backend, request, payment))
     code = name_resumption(earlier.transaction_id)
     yield from complete_failure(backend, payment, WorkFailed(code), repeated=False)
@@ -677,15 +681,21 @@ def _resume(
 
 
 def _end_interrupted(backend: Backend, earlier: EarlierPayment, claimant: Claimant) -> Flow[bool]:
-    """End an earlier payment whose work was cut off; False if it is for another request."""
+    """End an earlier payment whose work was cut off; False if it is for another request.
+
+    True does not say that it ended: another worker may be ending it.
+    """
     claim: Claim = yield backend.journal.claim_transaction(earlier.transaction_id, claimant)
     if isinstance(claim, Recoverable):
-        yield from recover(backend, claim.entry, None)
+        yield from recover(backend, claim.payment, None)
     return not isinstance(claim, RequestMismatch)
 
 
 def _record_resumption(backend: Backend, payment: PendingPayment, earlier: EarlierPayment) -> Flow[bool]:
-    """Write in one step, before either payment goes on: after a crash, this proof leads to the first."""
+    """Record in one step that this payment fails, and which one it resumed.
+
+    After a crash, its proof leads to that one.
+    """
     is_recorded: bool = yield backend.journal.record_resumption(
         payment.lease, payment.transaction_id, payment.revision_id, earlier.transaction_id
     )

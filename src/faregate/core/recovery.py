@@ -24,7 +24,7 @@ from faregate.core.completion import (
     postpone,
     record_outcome,
     schedule_retry,
-    wait_until_settled,
+    wait_until_ended,
 )
 from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import PaidRequest, WorkFailed, WorkSucceeded
@@ -179,12 +179,13 @@ def _recover_success(
         # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
             return (yield from close_unpaid(backend, payment, "payment_failed"))
-        case TransactionState.PENDING if not (yield from wait_until_settled(backend, payment, request)):
+        case TransactionState.PENDING if not (yield from wait_until_ended(backend, payment, request)):
             return (yield from hold(backend, payment, StillSettling()))
         case TransactionState.UNAVAILABLE:
             return (yield from hold(backend, payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
-            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal does not count.
+            # Waiting for a clearer GET could last for ever. It looks paid, so a refusal must not
+            # make it stuck (`repeated`).
             return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
         # This includes replies that cannot be read: waiting for a clear GET could last for ever.
         case _:

@@ -20,7 +20,8 @@ place: a cache, a decorator, middleware.
    the requested path, or a page that is not sold; on the requested host; with no query, the requested one, or
    the requested URL as the page to come back to.
 7. Everything else is withheld. Of an answer to OPTIONS the headers of CORS leave, and no content.
-8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld.
+8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld, and rule 7
+   holds for OPTIONS.
 
 A result is marked between its handler and the paywall (`MARK`). What carries the mark where no payment was
 asked for is a copy that something in between has kept, whatever its cache key. That, too, is a certain
@@ -74,7 +75,7 @@ class Bypass:
 
 
 def is_error(status: int) -> bool:
-    """Whether a response with this status certainly carries nothing of a result."""
+    """Whether this status is that of an error that carries nothing of a result; 412 and 416 may carry it."""
     return 400 <= status <= 599 and status not in _CONDITIONAL
 
 

@@ -13,12 +13,12 @@ from faregate.django.offers import list_operations
 from faregate.django.requests import find_checkout
 
 
-def note_answer(request: HttpRequest) -> None:
+def note_answered_error(request: HttpRequest) -> None:
     """Note that an exception of this request is answered."""
     checkout = find_checkout(request)
     if checkout is not None:
-        checkout.note_answer()
-        checkout.called_handler = False  # what answers may be a cache
+        checkout.note_answered_error()
+        checkout.has_called_handler = False  # what answers may be a cache
 
 
 @lru_cache(maxsize=1024)
@@ -37,7 +37,7 @@ def _watch(answer: Any) -> Any:
     @wraps(answer)
     def watched(request: HttpRequest, error: Exception) -> Any:
         response = answer(request, error)  # raises the error if no handler is for it
-        note_answer(request)
+        note_answered_error(request)
         return response
 
     vars(watched)[_WATCHED] = True

@@ -30,7 +30,7 @@ from faregate.django.caches import (
     list_prefix_cache_mistakes,
 )
 from faregate.django.decorators import aauthorize, authorize
-from faregate.django.exceptions import note_answer, watch_operations
+from faregate.django.exceptions import note_answered_error, watch_operations
 from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
 from faregate.django.placement import (
     find_given_away,
@@ -126,7 +126,7 @@ class PaywallMiddleware:
 
     def process_exception(self, request: HttpRequest, _error: Exception) -> None:
         """Note that the view raised: what answers that is not a result."""
-        note_answer(request)
+        note_answered_error(request)
 
     def process_template_response(self, request: HttpRequest, response: Any) -> Any:
         """Note the status of a view, below a prefix too: what renders its response may change it."""
@@ -281,7 +281,7 @@ def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool
     """Whether this view is below a refused prefix and has no offer. Raises `ConfigurationError`."""
     checkout, placement = find_checkout(request), inspect_view(view, str(request.method))
     if checkout is not None:
-        checkout.called_handler = True
+        checkout.has_called_handler = True
     watch_operations(view)
     resolver = get_resolver(getattr(request, "urlconf", None))  # middleware may have chosen another URLconf
     is_protected = checkout is not None and checkout.path_match.protected
@@ -292,7 +292,7 @@ def _is_refused(request: HttpRequest, view: Any, outside: CachesOutside) -> bool
     cached = list_cache_mistakes(view, outside, is_path_sold=is_path_sold)
     reached = list_prefix_mistakes(resolver, rules)
     for mistake in (*own, *list_shadow_mistakes(resolver), *reached, *cached):
-        note_answer(request)
+        note_answered_error(request)
         raise ConfigurationError(mistake)
     if checkout is not None:
         checkout.begin_prefix_call()

@@ -96,7 +96,7 @@ def make_checkout(config: Config, request: HttpRequest, find_bypass: FindBypass)
     )
     checkout.routed_path = routed_path
     checkout.find_route = partial(_find_route, request)
-    checkout.called_handler = False
+    checkout.has_called_handler = False
     outer = environ.get(CHECKOUT)
     checkout.outer = outer if isinstance(outer, Checkout) else None
     setattr(request, _CHECKOUT, checkout)

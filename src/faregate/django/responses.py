@@ -111,7 +111,7 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
 
 def _start_buffer(response: HttpResponseBase, checkout: Checkout) -> None:
     if getattr(response, "exception", None) is True:  # REST framework answered an exception with it
-        checkout.note_answer()
+        checkout.note_answered_error()
     checkout.buffer.start(response.status_code, list_headers(response))
 
 
@@ -143,7 +143,7 @@ def check_body(response: HttpResponseBase, checkout: Checkout) -> None:
     if not isinstance(response, StreamingHttpResponse):
         checkout.check_body([cast(HttpResponse, response).content])
     # A file is sent by the server; nothing of the application runs meanwhile.
-    elif checkout.called_handler is False or not isinstance(response, FileResponse):
+    elif checkout.has_called_handler is False or not isinstance(response, FileResponse):
         content: Any = response.streaming_content
         watch: Any = _awatch if isinstance(content, AsyncIterable) else _watch
         response.streaming_content = watch(content, checkout)

@@ -35,7 +35,7 @@ from faregate.flask.routes import list_routes
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall
-from faregate.setting_declarations import name_variable
+from faregate.setting_reader import name_variable
 from faregate.settings import (
     OTHER_VARIABLES,
     SETTINGS,

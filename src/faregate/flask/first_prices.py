@@ -1,8 +1,9 @@
-"""Find the price that a view asks for before anything of its app could answer, or run, in its place.
+"""Find the price that a view asks for where nothing else of its app would run or answer first.
 
 As `faregate.routes.first_prices` for Starlette and FastAPI: a request without a payment is then answered
-before Flask makes its context and routes, with the very same answer. Whatever else an app would run for the
-request leaves it to the app: functions before and after it, receivers of signals, a class of the seller's.
+before Flask makes its context and routes, with the very same answer. If the app would run anything else for
+the request, it is left to the app: functions before and after it, receivers of signals, a class of the
+seller's.
 """
 
 from collections.abc import Callable
@@ -39,8 +40,8 @@ class FlaskFirstPrices:
 
     def __init__(self, app: Flask) -> None:
         self._app = app
-        self._has_own_start = getattr(app.wsgi_app, "__func__", None) is Flask.wsgi_app
-        """Whether nothing stands between the paywall and the app."""
+        self._wraps_flask_directly = getattr(app.wsgi_app, "__func__", None) is Flask.wsgi_app
+        """Whether the paywall calls the app itself, and not what a middleware has put around it."""
         self._rules: tuple[int, dict[tuple[str, str], Rule]] = (-1, {})
         """How many rules the app had when they were read, and those of one path each."""
 
@@ -48,7 +49,7 @@ class FlaskFirstPrices:
         """Find the price of a request, and its rule. None if something else may answer first."""
         app = self._app
         # The first request is the app's: from then on it takes no more functions, and says so.
-        if not self._has_own_start or not cast(Any, app)._got_first_request:  # noqa: SLF001
+        if not self._wraps_flask_directly or not cast(Any, app)._got_first_request:  # noqa: SLF001
             return None
         rule_count, rules = self._rules
         if rule_count != count_rules(app):
@@ -68,7 +69,7 @@ class FlaskFirstPrices:
 
 
 def _read_rules(app: Flask) -> dict[tuple[str, str], Rule]:
-    """Read the rules that take one path each. Of two for the same request, the app decides."""
+    """Read the rules that take one path each. Two rules for one request are left to the app."""
     rules: dict[tuple[str, str], Rule] = {}
     repeated: set[tuple[str, str]] = set()
     for rule in app.url_map.iter_rules():

@@ -90,7 +90,9 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
         is_from_app = checked is not None and (status == checked or not is_error(checked))
         if is_from_app or self.find_bypassed is None:
             return None
-        checkout.called_handler = False  # something else has answered, also in place of an error of the app
+        checkout.has_called_handler = (
+            False  # something else has answered, also in place of an error of the app
+        )
         return self.find_bypassed(server_environ, status)
 
     def find_first_price(self, environ: Environ) -> Offer | None:
@@ -140,8 +142,8 @@ def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], An
     def noted(error: Exception) -> Any:
         checkout = find_checkout(request.environ)
         if checkout is not None:
-            checkout.note_answer()
-            checkout.called_handler = False  # what answers may be a cache
+            checkout.note_answered_error()
+            checkout.has_called_handler = False  # what answers may be a cache
         return answer(error)  # raises the error if no handler is for it
 
     noted.__dict__[_NOTES] = True
@@ -168,7 +170,7 @@ def watch_views(app: Flask) -> None:
         if rule is not None and app.view_functions.get(rule.endpoint) is function:
             checkout = find_checkout(asked.environ)
             if checkout is not None:
-                checkout.called_handler = True
+                checkout.has_called_handler = True
         return ensure_sync(function)
 
     cast(Any, app).ensure_sync = noted

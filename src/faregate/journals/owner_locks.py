@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from faregate.journals.store import RowStore
 
 LIVES, IS_DEAD = math.inf, -math.inf
-"""For `Row.is_leased`: until when an owner is known to live whose lock is held, or free."""
+"""What a lock tells `Row.is_leased`: `LIVES` if it is held, `IS_DEAD` if it is free."""
 
 
 class OwnerLock(Protocol):

@@ -203,11 +203,11 @@ class Procedures:
         raise _conflict_error()
 
     def _free_if_sent(self, row: Row, record: Record) -> Procedure[bool]:
-        """Free the purchase of a row whose result was sent; return whether it was."""
+        """Free the purchase of a row whose result was sent; return whether the caller is to try again."""
         if not row.delivered:
             return False
         owner_until = yield from self._rows.get_sender_until(row)
-        if not row.is_sent(self._clock(), owner_until):
+        if not row.may_free_purchase(self._clock(), owner_until):
             return False
         after = row.copy()
         after.free_purchase()

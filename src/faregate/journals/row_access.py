@@ -78,7 +78,7 @@ class RowAccess:
     def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:
         """Note what was written with the lease of this claim, if it has one, and renew the lease."""
         if isinstance(claim, Claimed | Recoverable):
-            lease = claim.lease if isinstance(claim, Claimed) else claim.entry.lease
+            lease = claim.lease if isinstance(claim, Claimed) else claim.payment.lease
             keep_copy(lease, row, stamp)
             self.heartbeat.add(row.key, seconds)
         return claim

@@ -62,13 +62,14 @@ from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
 from faregate.x402.headers import find_payer, find_validity
 
 IDENTIFIED = "i"
-"""How the hash of a purchase begins that its payer has named. No hexadecimal digit is this letter."""
+"""The first letter of the hash of a purchase that its payer has named; it is no hexadecimal digit."""
 _PURCHASE_LENGTH = 32
 TOO_OLD = "not settled in time"
 NOT_FETCHED = "not_fetched"
 """The reason of a paid row whose payer did not come in time."""
 UNSENT_SECONDS = 5.0
-"""If the sender of a result dies so soon after the record of its delivery, it may not have left.
+"""If the process that sends a result dies within this time after recording the delivery, the result may not
+have left.
 
 The payer's connection ends with the sender, so the payer asks again at once. Less than the time for which a
 process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
@@ -530,7 +531,10 @@ class Row:
         return True
 
     def end_unreadable(self, paid: bool, reason: str, now: float, policy: JournalPolicy) -> None:
-        """Record what an operator says of an open payment whose key is lost. No process may have a lease."""
+        """Record what an operator says of an open payment whose journal key is lost.
+
+        Call it only while no process has the lease.
+        """
         self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
         self.outcome = None
         self._free_purchase_unless_named(failed=not paid)
@@ -578,8 +582,11 @@ class Row:
         else:
             self._free_purchase_unless_named()
 
-    def is_sent(self, now: float, owner_until: float) -> bool:
-        """Whether a delivered result has left, or leaves now. It is recorded as delivered before it does."""
+    def may_free_purchase(self, now: float, owner_until: float) -> bool:
+        """Whether another payment may have the purchase: the result has left, or leaves now.
+
+        It is recorded as delivered before it leaves. A purchase that the payer named is not made again.
+        """
         if not self.delivered or self.purchase.startswith(IDENTIFIED):
             return False
         return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS

@@ -78,7 +78,7 @@ class ToolCall:
             find_bypass=self._find_bypass,
             read_body=lambda _length: serialize_bound_arguments(self._params),
         )
-        self._checkout.is_compared = False  # as a whole: its content is, see `faregate.mcp.copy_detection`
+        self._checkout.is_body_recorded = False  # its parts are, by `faregate.mcp.copy_detection`
 
     # The tool's side
 
@@ -174,7 +174,7 @@ class ToolCall:
     async def _take(self, result: Result) -> Result:
         if self._checkout.state is State.AUTHORIZED:
             try:
-                if self._checkout.is_work_paid:
+                if self._checkout.is_selling_work:
                     if is_stale(result):
                         raise NotBillable(STALE)
                     record_results((result, *self._returned[-1:]))
@@ -195,7 +195,7 @@ class ToolCall:
     async def _check_output(self, result: Result, body: bytes) -> None:
         """Raise `ValueError` if the SDK made nulls of numbers that JSON lacks: clients would refuse them."""
         schema = None if self._tool is None else self._tool.output_schema
-        is_sold = self._checkout.is_work_paid and not result.get("isError")
+        is_sold = self._checkout.is_selling_work and not result.get("isError")
         if schema is not None and is_sold and b"null" in body:
             await to_thread.run_sync(check_output, result, schema)  # a large one takes a while
 
@@ -255,7 +255,7 @@ class ToolCall:
             return None
         mistake = handler.mistake or (
             f"The tool {self._tool.name!r} sells {handler.offers[0].sells!r}, and something in front of it "
-            "answered without a payment. Put caches outside: into the tool, below @paid."
+            "answered without a payment. Move caches into the tool, below @paid."
         )
         return Bypass(mistake, _is_no_page)
 

@@ -97,7 +97,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
     if any(map(RESULTS.is_copy, bodies)) and not _is_own(returned):
         return True
     for body in bodies:
-        RESULTS.add_own(body)
+        RESULTS.add_free(body)
     return False
 
 

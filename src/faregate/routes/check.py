@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from faregate.core.claims import Claimant, Claimed
 from faregate.core.driver import run
 from faregate.core.models import Offer, OfferRevision
-from faregate.core.price_inquiry import ask_price
+from faregate.core.service_price import ask_price
 from faregate.errors import ConfigurationError, FaregateError, Forbidden, ServiceError
 from faregate.maintenance.journal import find_problems, is_in_memory
 from faregate.merchant import wire

@@ -66,8 +66,8 @@ class HandlerResolver:
         handlers = [self._inspect_match(match, request_scope["method"]) for match in routed]
         return bool(handlers) and all(handler is not None and handler.offers for handler in handlers)
 
-    def find_unknown(self, request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
-        """Name the endpoint in `scope`, which its router has written there; None if `asked` leads to it."""
+    def name_unfound_endpoint(self, request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
+        """Name the endpoint that a router has written to `scope`; None if `request_scope` leads to it."""
         endpoint, route = _get_route(request_scope, scope)
         key = (id(endpoint), id(route), request_scope["method"])
         if route is None or key in self._cache:
@@ -93,7 +93,7 @@ class HandlerResolver:
     def recall(
         self, request_scope: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool
     ) -> Handler | None:
-        """The handler that answered `asked`, by what its router has written to `scope` since.
+        """The handler that answered `request_scope`, by what its router has written to `scope` since.
 
         If no router was reached, the handler whose result the answer may repeat; an error repeats no result.
         """
@@ -125,7 +125,7 @@ class HandlerResolver:
         return None
 
     def is_page(self, request_scope: Mapping[str, Any], path: str) -> bool:
-        """Whether a decoded path, on the host of `asked`, leads to a page: a route that sells nothing.
+        """Whether a decoded path, on the host of the request, leads to a page: a route that sells nothing.
 
         The path of a page has no parameters, because a parameter could hold anything.
         """

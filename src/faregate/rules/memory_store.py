@@ -322,7 +322,7 @@ class MemoryStore:
     def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
         return True
 
-    def record_sent(
+    def record_sending(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
         return

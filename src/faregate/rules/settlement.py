@@ -3,8 +3,8 @@
 The threads that run them are in `service/settlement_workers.py`, and the rows that they read and write in
 `service/database/attempts.py`. `emulator/settlement_control.py` sets rules and ends payments for tests.
 
-Begin an attempt; if an earlier one may have sent something, look at the chain; send; look at the chain;
-record what it proves. Only the chain ends a payment that may have been sent.
+An attempt, step by step: begin it; if an earlier one may have sent something, look at the chain; send; look
+at the chain; record what it proves. Only the chain ends a payment that may have been sent.
 
 A simulated payment may have a rule: it settles after some time, after some reads, or on command. A read is a
 GET of the transaction or a repeated complete. It counts before it is answered.
@@ -172,12 +172,12 @@ def find_result(transaction: Transaction, attempt: Attempt, deps: Dependencies) 
             return seen
     ready = _sign(transaction, attempt, deps)
     if isinstance(ready, PaymentPostponed):
-        deps.store.record_sent(transaction, attempt, None, ready.reason)
+        deps.store.record_sending(transaction, attempt, None, ready.reason)
         return payments.look(payment, terms, attempt)
     sent = payments.send(payment, terms, ready)
     if not isinstance(sent, PaymentSent):
         return sent
-    deps.store.record_sent(transaction, ready, sent.transaction_hash, sent.note)
+    deps.store.record_sending(transaction, ready, sent.transaction_hash, sent.note)
     if sent.transaction_hash is not None and sent.transaction_hash not in ready.hashes:
         ready = replace(ready, hashes=(*ready.hashes, sent.transaction_hash))
     return payments.look(payment, terms, ready)

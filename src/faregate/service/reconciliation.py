@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
 from faregate.rules.payments import PaymentRefused, PaymentSettled
-from faregate.service.chain.agreement import CONFIRM_SECONDS
 from faregate.service.chain.chain_view import ChainView, NodesDisagree
 from faregate.service.chain.received_transfers import (
     DisputedTransfer,
@@ -20,6 +19,7 @@ from faregate.service.chain.received_transfers import (
     find_block_at,
     get_block_time,
 )
+from faregate.service.chain.settlement_agreement import CONFIRM_SECONDS
 from faregate.service.database.engine import Database
 from faregate.service.database.payment_rows import (
     PaymentRow,
@@ -54,8 +54,8 @@ class Difference:
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
     - refund: a recorded refund that the chain does not have
-    - disputed: as many nodes show it as do not
-    - foreign: a transfer without an authorization. It is not a payment, and not a difference of one
+    - disputed: no answer was given by more than half of the nodes
+    - foreign: a transfer without an authorization. It is no payment, and `is_equal` ignores it
     """
 
     kind: Kind
@@ -90,6 +90,7 @@ class Reconciliation:
     refunded: Counter[str] = field(default_factory=Counter[str])
     """Not subtracted from the other sums: these count what was received."""
     on_chain: Counter[str] = field(default_factory=Counter[str])
+    """What the books settled, corrected by the excess of each difference."""
     excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
 
@@ -203,7 +204,7 @@ class Reconciler:
     def _find_first_block(self, view: ChainView, since: datetime | None, accounts: Sequence[int]) -> int:
         if since is not None:
             return find_block_at(view, since.timestamp() - LAG_SECONDS)
-        # Not at the first payment of the books: what an older copy has lost may be earlier.
+        # Not at the first payment: books that were restored from an older copy may lack earlier ones.
         created = find_creation(self.database, accounts)
         if created is None:
             return view.head.number
@@ -251,7 +252,7 @@ class _Comparison:
                 result.on_chain[symbol] += payment.settled_amount
             transfer = self.transfers.pop(payment.authorization, None)
             if transfer is not None:
-                yield from self._add(self._judge_pair(payment, transfer, symbol))
+                yield from self._add(self._judge_with_refunds(payment, transfer, symbol))
             elif payment.status == "succeeded":
                 self._settled[payment.authorization] = payment
 
@@ -293,7 +294,9 @@ class _Comparison:
             refund.transaction_hash,
         )
 
-    def _judge_pair(self, payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) -> Difference | None:
+    def _judge_with_refunds(
+        self, payment: PaymentRow, transfer: ReceivedTransfer, symbol: str
+    ) -> Difference | None:
         difference = _judge_pair(payment, transfer, symbol)
         if difference is None or difference.kind != "charged":
             return difference
@@ -310,9 +313,9 @@ class _Comparison:
         symbol = self._chain.get_symbol(transfer.asset)
         payment = self._reconciler.find_payment(transfer)
         if payment is not None:
-            # It was read with an earlier page of transfers, and may have settled since.
+            # The payment was read with an earlier page of transfers, and may have settled since.
             self._settled.pop(payment.authorization, None)
-            return self._judge_pair(payment, transfer, symbol)
+            return self._judge_with_refunds(payment, transfer, symbol)
         price = format_price(transfer.value, symbol)
         return Difference(
             "missing",

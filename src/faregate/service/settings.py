@@ -21,7 +21,7 @@ from faregate.commands import Option
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.merchant.formats import find_url_fault
 from faregate.rules.account import find_address_fault
-from faregate.setting_declarations import Check, GivenValues, between, describe, read_declarations
+from faregate.setting_reader import Check, GivenValues, between, describe, read_declarations
 from faregate.x402.tokens import ENVIRONMENTS, Environment
 
 PREFIX: Final = "FAREGATE_SERVICE_"

@@ -1,7 +1,8 @@
 """Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
 This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
-is in `rules/settlement.py`, and its rows in `service/database/attempts.py`.
+is in `rules/settlement.py`, and its rows in `service/database/attempts.py`. When the next one is due after a
+failure is decided by `SqlStore.postpone`.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
@@ -162,7 +163,7 @@ class Settlements:
     def settle_here(
         self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
-        """Run a settlement that needs no network, in this thread: at once, or later by its rule."""
+        """Run a settlement that needs no network in this thread; a rule may only schedule the payment."""
         return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:

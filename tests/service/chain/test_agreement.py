@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import faregate.service.chain.agreement
+import faregate.service.chain.settlement_agreement
 from faregate.rules.payments import PaymentSettled
-from faregate.service.chain.agreement import STALE_SECONDS
 from faregate.service.chain.chain_reader import ChainReader
+from faregate.service.chain.settlement_agreement import STALE_SECONDS
 from tests.service.chain.books import RECONCILING, SETTLING, Books, FaultyNode, MakeReader
 from tests.service.chain.test_chain_faults import deny, stop_at
 from tests.support.chain import USDC, ChainPayer, LocalChain, start_chain
@@ -23,7 +23,7 @@ CONFIRM_SECONDS = 2.0
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faregate.service.chain.agreement, "CONFIRM_SECONDS", CONFIRM_SECONDS)
+    monkeypatch.setattr(faregate.service.chain.settlement_agreement, "CONFIRM_SECONDS", CONFIRM_SECONDS)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.emulator.calls import CallInfo, describe_call
 from faregate.emulator.delivery import NO_RESPONSE, Delivery, Ending
+from faregate.emulator.faults.active_faults import Faults
 from faregate.emulator.faults.models import Fault, Kind
-from faregate.emulator.faults.rules import Faults
 from faregate.merchant.problems import (
     EXECUTION_NOT_FOUND,
     FORBIDDEN,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from faregate.emulator.clock import ClockState, EmulatorClock
-from faregate.emulator.faults.rules import Faults, FaultsState
+from faregate.emulator.faults.active_faults import Faults, FaultsState
 from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     VERSION,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from faregate.emulator.clock import EmulatorClock
-from faregate.emulator.faults.rules import Faults
+from faregate.emulator.faults.active_faults import Faults
 from faregate.emulator.ledger import Balance, SimulatedLedger
 from faregate.emulator.persistence.schema import (
     EnvironmentSection,

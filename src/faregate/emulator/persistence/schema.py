@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from faregate.emulator.clock import END_OF_TIME, ClockState
-from faregate.emulator.faults.rules import FaultsState
+from faregate.emulator.faults.active_faults import FaultsState
 from faregate.errors import ConfigurationError
 from faregate.merchant.models import (
     AccessRequest,

@@ -21,7 +21,6 @@ from faregate.rules.payments import (
     SettlementPending,
     SettlementResult,
 )
-from faregate.service.chain.agreement import Agreement, agree_without_proof
 from faregate.service.chain.authorization_endings import ContradictoryNode
 from faregate.service.chain.chain_view import ChainView, open_view
 from faregate.service.chain.deadline import get_time_left, limit_time
@@ -29,6 +28,7 @@ from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import At, ChainNode
 from faregate.service.chain.node_verdict import Judge, SettlementQuery, Verdict
 from faregate.service.chain.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
+from faregate.service.chain.settlement_agreement import Agreement, agree_without_proof
 from faregate.transports import Choice
 from faregate.x402.eip712 import compute_domain_separator
 from faregate.x402.models import SignedPayment, Terms
@@ -181,7 +181,7 @@ class ChainReader:
         """Return what the chain proves, as `rules.payments.Payments.look`.
 
         A settlement that one node proves is believed if another node proves it, or if no other node has a say
-        (`agreement.py`). A payment is refused only if no node that answers contradicts it. Takes
+        (`settlement_agreement.py`). A payment is refused only if no node that answers contradicts it. Takes
         `look_seconds` at most, and for a settlement `CONFIRM_SECONDS` more.
         """
         query = SettlementQuery(payment, terms.token, attempt)

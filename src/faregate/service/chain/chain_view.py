@@ -1,8 +1,8 @@
 """What several nodes show of their chain, as of a block that each of them has.
 
 These answers are compared with the books, are recorded, or say which blocks are safe. So where several nodes
-are set, one node alone does not decide, as with settlements (`agreement.py`). A node that does not answer, or
-that stands still, has no say.
+are set, one node alone does not decide, as with settlements (`settlement_agreement.py`). A node that does not
+answer, or that stands still, has no say.
 """
 
 import logging
@@ -14,11 +14,11 @@ from typing import Final, TypeVar
 
 from faregate.logs import log
 from faregate.rules.payments import PaymentsUnavailable
-from faregate.service.chain.agreement import STALE_SECONDS
 from faregate.service.chain.evidence import Block
 from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.rpc import RpcError, RpcNode
+from faregate.service.chain.settlement_agreement import STALE_SECONDS
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)

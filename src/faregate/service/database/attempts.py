@@ -315,7 +315,7 @@ def record_signed(
     return True
 
 
-def record_sent(
+def record_sending(
     database: Database,
     account: int,
     stored: StoredTransaction,

@@ -401,11 +401,11 @@ class SqlStore:
                 connection, self.account.id, self._own(transaction), attempt, signed
             )
 
-    def record_sent(
+    def record_sending(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
         stored = self._own(transaction)
-        attempts.record_sent(
+        attempts.record_sending(
             self._database,
             self.account.id,
             stored,

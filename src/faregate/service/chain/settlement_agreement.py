@@ -36,7 +36,8 @@ class Word(Enum):
     """It has the block, and proves no such settlement."""
     BEHIND = auto()
     """It does not have the block yet."""
-    NONE = auto()
+    NO_SAY = auto()
+    """It does not answer, or stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Agreement:
     ) -> SettlementResult:
         """Return the settlement if another node proves it, or none has a say; else it is pending.
 
-        If nodes contradict each other, the majority of those that have the block decides.
+        If nodes contradict each other, it counts only if more of them prove than deny it.
         """
         others = [node for node in nodes if node is not prover and not node.is_resting()]
         query = _name_transaction(query, proof.result)
@@ -63,7 +64,7 @@ class Agreement:
                 words |= {
                     node: word
                     for node, word in self._ask(others, proof, query).items()
-                    if word is not Word.NONE or node not in words
+                    if word is not Word.NO_SAY or node not in words
                 }
                 denying = [node for node, word in words.items() if word is Word.DENIES]
                 if _is_agreed(list(words.values())):
@@ -95,12 +96,12 @@ class Agreement:
                 return Word.PROVES
         except RpcError as error:
             log("service", logging.WARNING, "%s; it has no say about a settlement", error)
-            return Word.NONE
+            return Word.NO_SAY
         if head.number >= proof.block:
             return Word.DENIES
         if head.timestamp < self.judge.clock().timestamp() - STALE_SECONDS:
             log("service", logging.WARNING, "RPC node %s stands still at block %d", node.host, head.number)
-            return Word.NONE
+            return Word.NO_SAY
         # A node that is up to date cannot be so far behind: there is no such block.
         return Word.DENIES if proof.block - head.number > REORG_BLOCKS else Word.BEHIND
 
@@ -138,9 +139,9 @@ def _name_transaction(query: SettlementQuery, result: SettlementResult) -> Settl
 
 
 def _is_agreed(words: Sequence[Word]) -> bool:
-    """Whether the node that proves the settlement is not alone, or is the only one that has a say."""
+    """Whether another node proves it, too, and more prove than deny it; or no other node has a say."""
     proofs, denials = words.count(Word.PROVES), words.count(Word.DENIES)
-    return 1 + proofs > denials if proofs else words.count(Word.NONE) == len(words)
+    return 1 + proofs > denials if proofs else words.count(Word.NO_SAY) == len(words)
 
 
 def _record(nodes: Sequence[RpcNode], prover: RpcNode) -> None:
