@@ -21,7 +21,7 @@ from faregate.checkout.asgi_responder import PaywallResponder, ask_payment
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
-from faregate.checkout.path_rules import AMBIGUOUS, NO_RULES, VIRTUAL_ROOT, PathRules
+from faregate.checkout.path_rules import NO_RULES, PATH_HEADERS, PathHeaders, PathRules
 from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import State
 from faregate.core.models import Offer
@@ -34,7 +34,7 @@ from faregate.routes.dispatch import HandlerResolver
 from faregate.routes.first_prices import FirstPrices
 from faregate.routes.probes import add_probes
 from faregate.routes.wrappers import list_own_roots
-from faregate.server_config import find_forced_root
+from faregate.server_config import find_forced_root, lets_clients_set_root
 from faregate.settings import Arguments, check_arguments
 
 __all__ = ["Payment", "PaywallMiddleware", "Scope", "require_payment"]
@@ -93,6 +93,7 @@ class PaywallMiddleware:
             self.add_probes(self.app)
             roots = (*list_own_roots(self.app), find_forced_root())
             self.path_rules.own_roots = tuple(dict.fromkeys(filter(None, roots)))
+            self.path_rules.is_root_of_client = lets_clients_set_root()
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -117,9 +118,8 @@ class PaywallMiddleware:
         path, root_path = scope["path"], scope.get("root_path", "")
         # Most applications have no rules, and most targets are paths: then nothing is matched.
         is_unruled = self.path_rules.is_empty and not root_path and path[:1] == "/"
-        path_match = NO_RULES if is_unruled else self.path_rules.match(path, root_path)
-        if not self.path_rules.is_empty and _has_virtual_root(scope):
-            path_match = AMBIGUOUS
+        headers = () if self.path_rules.is_empty else _list_path_headers(scope)
+        path_match = NO_RULES if is_unruled else self.path_rules.match(path, root_path, headers)
         responder = PaywallResponder(
             self.paywall,
             path_match,
@@ -207,7 +207,8 @@ class PaywallMiddleware:
         return Bypass(mistake, partial(self._resolver.is_page, server_scope))
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_protected = self.path_rules.match(scope["path"], scope.get("root_path", "")).protected
+        headers = _list_path_headers(scope)
+        is_protected = self.path_rules.match(scope["path"], scope.get("root_path", ""), headers).protected
         # Something before a price, such as a dependency, could accept it.
         if not is_protected and not self._is_sold_websocket(scope):
             await self.app(scope, receive, send)
@@ -221,12 +222,18 @@ class PaywallMiddleware:
         return handler is not None and bool(handler.offers)
 
 
-def _has_virtual_root(scope: Scope) -> bool:
-    # An application of WSGI inside reads `_` in the name as `-`.
-    return any(
-        len(name) == len(VIRTUAL_ROOT) and name.lower().replace(b"_", b"-") == VIRTUAL_ROOT.encode()
-        for name, _ in scope["headers"]
-    )
+_PATH_HEADER_LENGTHS = frozenset(map(len, PATH_HEADERS))
+
+
+def _list_path_headers(scope: Scope) -> PathHeaders:
+    # By its length first: each request is asked, and few have one. An application of WSGI inside reads `_` in
+    # the name as `-`.
+    return [
+        (text, value.decode("latin-1"))
+        for name, value in scope["headers"]
+        if len(name) in _PATH_HEADER_LENGTHS
+        and (text := name.decode("latin-1").lower().replace("_", "-")) in PATH_HEADERS
+    ]
 
 
 def require_payment(

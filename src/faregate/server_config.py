@@ -63,6 +63,11 @@ def find_forced_root() -> str:
     return (settings.FORCE_SCRIPT_NAME or "").rstrip("/") if getattr(settings, "configured", False) else ""
 
 
+def lets_clients_set_root() -> bool:
+    """Return whether this server takes the root path from a header of any client: Daphne-Root-Path."""
+    return "daphne" in sys.modules
+
+
 def has_server_threads() -> bool:
     """Return whether this server gets the messages of ASGI requests from threads beside the event loop."""
     return "granian" in sys.modules

@@ -4,6 +4,7 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,7 +29,7 @@ from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.incoming_request import IncomingRequest, read_body
-from faregate.checkout.path_rules import AMBIGUOUS, VIRTUAL_ROOT, PathMatch, PathRules
+from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
 from faregate.checkout.wsgi_environ import (
@@ -38,6 +39,7 @@ from faregate.checkout.wsgi_environ import (
     find_content_length,
     find_path,
     has_payment,
+    list_path_headers,
     parse_environ,
     withhold_connection,
 )
@@ -59,8 +61,6 @@ Close = Callable[[], None]
 WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
 OnRelease = Callable[[Response], Headers]
 """Called with a result that is released; gives more headers for its payer."""
-
-_VIRTUAL_ROOT = f"HTTP_{VIRTUAL_ROOT.upper().replace('-', '_')}"
 
 
 class PaywallMiddleware:
@@ -87,6 +87,7 @@ class PaywallMiddleware:
         self.app = _check_app(app)
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
+        _check_publisher(self.path_rules)
         for sold in self.path_rules.offers.values():
             check_blocking(sold)
         self._has_expected = False
@@ -99,9 +100,7 @@ class PaywallMiddleware:
         # A copy: applications change an environ in place, Bottle every path that is not ASCII.
         server_environ = environ.copy()
         path, root_path, _ = find_path(environ)
-        path_match = self.path_rules.match(path, root_path)
-        if _VIRTUAL_ROOT in environ and not self.path_rules.is_empty:
-            path_match = AMBIGUOUS
+        path_match = self.path_rules.match(path, root_path, list_path_headers(environ))
         checkout = WSGICheckout(self, server_environ, path_match, partial(_read_ahead, environ))
         checkout.has_called_handler = None if self.is_opaque else False
         outer = checkout.outer = find_checkout(environ)
@@ -271,6 +270,15 @@ def _check_app(app: Any) -> WSGIApp:
     if isinstance(app, PaywallMiddleware):
         raise ConfigurationError("PaywallMiddleware wraps this application twice. Keep one.")
     return cast(WSGIApp, app)
+
+
+def _check_publisher(path_rules: PathRules) -> None:
+    """Raise `ConfigurationError` for a prefix before Zope, which publishes an object by many paths."""
+    if "ZPublisher" in sys.modules and {*path_rules.offers, *path_rules.refused} - {"/"}:
+        raise ConfigurationError(
+            "Zope publishes an object below any other (/news/reports is /reports), and by the names of form "
+            "fields: no prefix but '/' covers its paths. Sell '/', or call require_payment in what is sold."
+        )
 
 
 class _PaywallResponder:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 from itertools import product
 from typing import Any
 
@@ -146,6 +147,175 @@ def test_a_header_that_says_where_the_path_begins_is_refused(setting: dict[str, 
     sent = ask(seller(plain, **setting), "/today", headers=headers)
     assert (sent[0]["status"], plain.runs) == (400, 0)
     assert ask(seller(plain), "/today", headers=headers)[0]["status"] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/about/__self__/reports",
+        "/__init__/__self__/reports/today",
+        "/__class__/reports.json",
+        "/about/--self--/reports",
+        "/about/;;self;;/reports",
+        "/about/%5f%5fself__/reports",
+        "/about%2F__self__%2Freports",
+        "/x/about/__self__/y/about/__self__/Reports",
+    ],
+)
+def test_an_attribute_of_a_handler_leads_to_no_other_path(path: str) -> None:
+    """CherryPy, TurboGears and Pecan look each name up as an attribute: a method has its object."""
+    plain = Plain()
+    for rules in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
+        sent = ask(seller(plain, **rules), path)
+        assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+
+
+def test_a_path_with_an_attribute_is_below_the_prefix_whose_names_it_has() -> None:
+    rules = PathRules({"/shop/daily-reports": "daily_report", "/shop": "text_summary", "/x": "text_summary"})
+    given = (
+        "/shop/about/__self__/daily_reports",
+        "/shop/__a__/b/__c__/daily.reports.json",
+        "/about/__self__/shop/daily-reports/today",
+        "/daily-reports/__self__/shop",
+        "/__heartbeat__",
+        "/about/__self__/daily-reports",
+        "/about/__self/x",
+        "/__self__/x",
+    )
+    expected = (None, None, None, "/shop", None, None, None, "/x")
+    assert tuple(rules.match(path).prefix for path in given) == expected
+    assert [rules.match(path).ambiguous for path in given] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("path", ["/@@reports", "/%40@reports/today", "//@@Reports;x", "/api/@@reports"])
+@DECLARED
+def test_the_mark_of_a_view_makes_no_difference(setting: dict[str, Any], path: str) -> None:
+    """Pyramid's traversal answers `/@@reports` with the view `reports`."""
+    plain, root = Plain(), "/api" if path.startswith("/api") else ""
+    sent = ask(seller(plain, **setting), path, root_path=root)
+    assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+
+
+@pytest.mark.parametrize("path", ["/~72eports", "/%7e72eports", "/~72~65~70~6f~72ts.json", "/~2Freports"])
+@DECLARED
+def test_a_path_in_tildes_is_read_as_its_letters(setting: dict[str, Any], path: str) -> None:
+    """Datasette encodes names in this way."""
+    plain = Plain()
+    sent = ask(seller(plain, **setting), path)
+    assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+    assert ask(seller(plain, **setting), "/~ab/~zz/~")[0]["status"] == 200
+
+
+def test_a_space_is_read_as_a_name_in_tildes_spells_it() -> None:
+    assert PathRules({"/my data": "daily_report"}).match("/m~79+data").prefix == "/my data"
+
+
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("/api", "/x/api/reports"),
+        ("/api", "/api/x/api/reports/today"),
+        ("/api/", "/x/api/reports"),
+        ("a/", "/aaxa/reports"),
+        ("/api", "/x//api//reports"),
+    ],
+)
+@DECLARED
+def test_a_root_path_is_taken_off_wherever_it_is(setting: dict[str, Any], root: str, path: str) -> None:
+    """Litestar splits the path at it. Daphne lets each client set it."""
+    plain = Plain()
+    sent = ask(seller(plain, **setting), path, root_path=root)
+    assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+
+
+@pytest.mark.parametrize("name", [b"x-script-name", b"X-Script-Name", b"x_script_name"])
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (b"/zz", "/zz/reports"),
+        (b"/zz/", "/zz/reports.json"),
+        (b"/zz", "//ZZ//reports"),
+        (b"/zz", "/zzreports"),
+    ],
+)
+@DECLARED
+def test_a_header_that_is_taken_off_the_path_makes_no_difference(
+    setting: dict[str, Any], value: bytes, path: str, name: bytes
+) -> None:
+    """Radicale takes it off if the request has X-Forwarded-For, too."""
+    plain, headers = Plain(), [(b"host", b"x"), (name, value)]
+    sent = ask(seller(plain, **setting), path, headers=headers)
+    assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+    assert ask(seller(plain, **setting), "/zz/free", headers=headers)[0]["status"] == 200
+    assert ask(seller(plain), path, headers=headers)[0]["status"] == 200
+
+
+@pytest.mark.parametrize("values", [[b"/z%7a"], [b"/a, /b"], [b"/zz", b"/yy"], [b"/z\xc3\xa4"]])
+def test_a_header_that_may_be_taken_off_the_path_is_plain(values: list[bytes]) -> None:
+    plain, headers = Plain(), [(b"x-script-name", value) for value in values]
+    sent = ask(seller(plain, offers={"/reports": "daily_report"}), "/free", headers=headers)
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+
+
+@pytest.mark.parametrize("path", ["/", "", "/files", "/FILES/", "/files/reports", "/files/reports/today"])
+@pytest.mark.parametrize(
+    "setting", [{"offers": {"/files/reports": "daily_report"}}, {"refuse": ["/files/reports"]}]
+)
+def test_what_is_sold_is_not_copied_with_what_is_above_it(setting: dict[str, Any], path: str) -> None:
+    """WebDAV copies and moves folders with all that is in them, to where it may be free."""
+    plain, headers = Plain(), [(b"host", b"x"), (b"destination", b"http://x/pub")]
+    for method in ("COPY", "MOVE"):
+        sent = ask(seller(plain, **setting), path, method=method, headers=headers)
+        assert (sent[0]["status"], plain.runs) == (400, 0)
+        assert (
+            ask(seller(Plain(), **setting), "/files/free", method=method, headers=headers)[0]["status"] == 200
+        )
+        assert ask(seller(Plain()), path, method=method, headers=headers)[0]["status"] == 200
+
+
+CHEAP = {"/preview-of-reports": "text_summary", "/reports": "daily_report"}
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "headers"),
+    [
+        ("/preview-of-reports/__self__/reports", "", ()),
+        ("/preview-of-reports/reports/today", "", [("x-script-name", "/preview-of-reports")]),
+        ("/preview-of-reports/api/reports", "/api", ()),
+    ],
+)
+def test_a_path_of_two_prices_is_refused(path: str, root: str, headers: Any) -> None:
+    """The client would choose the cheaper one, and get what the router finds."""
+    rules = PathRules(CHEAP)
+    assert rules.match(path, root, headers).ambiguous
+    assert PathRules(dict.fromkeys(CHEAP, "daily_report")).match(path, root, headers).protected
+
+
+def test_below_daphne_a_client_chooses_no_price_by_the_root_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client can set it with Daphne-Root-Path, and Starlette then reads `/reports`."""
+    path, root = "/preview-of-reports/reports", "/preview-of-reports"
+    monkeypatch.setitem(sys.modules, "daphne", sys)
+    for prefixes, expected in ((CHEAP, 400), (dict.fromkeys(CHEAP, "daily_report"), 402)):
+        plain = Plain()
+        sent = ask(seller(plain, offers=prefixes), path, root_path=root)
+        assert (sent[0]["status"], plain.runs) == (expected, 0)
+    assert ask(seller(offers=CHEAP), "/reports", root_path="/reports/preview")[0]["status"] == 402
+    assert ask(seller(offers=CHEAP), "/x/reports", root_path="/x")[0]["status"] == 402
+
+
+def test_the_root_path_of_an_operator_may_be_a_prefix() -> None:
+    prefixes = {"/": "text_summary", "/reports": "daily_report"}
+    assert PathRules(prefixes).match("/api/reports", "/api").prefix == "/reports"
+    assert PathRules(prefixes).match("/api/other", "/api").prefix == "/"
 
 
 def test_a_prefix_has_no_price_by_use() -> None:

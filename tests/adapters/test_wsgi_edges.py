@@ -213,6 +213,40 @@ def test_a_header_that_says_where_the_path_begins_is_refused(path_rules: Any) ->
     assert Seller(anything).client.get("/today", headers=headers).data == CONTENT
 
 
+@pytest.mark.parametrize("path_rules", [{"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}])
+def test_a_header_that_is_taken_off_the_path_makes_no_difference(path_rules: Any) -> None:
+    """Radicale takes it off if the request has X-Forwarded-For, too."""
+    headers = {"X-Script-Name": "/zz"}
+    for root in ("", "/zz", "/app"):
+        overrides = {"SCRIPT_NAME": root, "PATH_INFO": "/zz/reports/today"}
+        answer = Seller(anything, **path_rules).client.get(headers=headers, environ_overrides=overrides)
+        assert (answer.status_code in (402, 403), CONTENT in answer.data) == (True, False)
+    assert Seller(anything, **path_rules).client.get("/zz/free", headers=headers).data == CONTENT
+    assert Seller(anything).client.get("/zz/reports", headers=headers).data == CONTENT
+
+
+@pytest.mark.parametrize(
+    "path_rules", [{"offers": {"/a/reports": "daily_report"}}, {"refuse": ["/a/reports"]}]
+)
+def test_what_is_sold_is_not_copied_with_what_is_above_it(path_rules: Any) -> None:
+    headers = {"Destination": "http://localhost/pub"}
+    for path in ("/", "/a", "/a/reports/today"):
+        answer = Seller(anything, **path_rules).client.open(path, method="COPY", headers=headers)
+        assert (answer.status_code, CONTENT in answer.data) == (400, False)
+    assert Seller(anything, **path_rules).client.open("/a/b", method="COPY", headers=headers).data == CONTENT
+
+
+def test_a_prefix_before_zope_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It publishes `/news/reports` and `/?reports:method=` as `/reports`."""
+    monkeypatch.setitem(sys.modules, "ZPublisher", sys)
+    settings: Any
+    for settings in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
+        with pytest.raises(ConfigurationError, match="Sell '/'"):
+            Seller(anything, **settings)
+    assert Seller(anything, offers={"/": "daily_report"}).ask("/reports").status_code == 402
+    assert Seller(anything).ask("/reports").data == CONTENT
+
+
 def test_an_empty_path_is_the_root() -> None:
     seller = Seller(anything, offers={"/reports": "daily_report"})
     assert seller.ask("").data == CONTENT

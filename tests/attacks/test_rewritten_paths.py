@@ -44,17 +44,21 @@ def test_a_letter_that_a_router_without_case_takes_for_another_is_sold(letter: s
 # Flask: middleware between the paywall and the app
 
 
-def strip_prefix(app: Any) -> Any:
+def strip_prefix(app: Any, header: str = "HTTP_X_SCRIPT_NAME") -> Any:
     """What Flask's users put behind a proxy, which trusts a header of anybody."""
 
     def run(environ: dict[str, Any], start: Any) -> Any:
-        prefix = environ.get("HTTP_X_SCRIPT_NAME", "")
+        prefix = environ.get(header, "")
         if prefix and environ["PATH_INFO"].startswith(prefix):
             environ["SCRIPT_NAME"] = prefix
             environ["PATH_INFO"] = environ["PATH_INFO"].removeprefix(prefix)
         return app(environ, start)
 
     return run
+
+
+def strip_tenant(app: Any) -> Any:
+    return strip_prefix(app, "HTTP_X_TENANT")
 
 
 def mount(app: Any) -> Any:
@@ -72,12 +76,12 @@ def make_flask(around: Callable[[Any], Any], **rules: Any) -> Flask:
 
 
 @RULES
-@pytest.mark.parametrize("around", [strip_prefix, mount])
+@pytest.mark.parametrize("around", [strip_tenant, mount])
 def test_flask_serves_nothing_below_a_prefix_by_another_path(
     around: Callable[[Any], Any], rules: dict[str, Any], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = Client(make_flask(around, **rules))
-    headers = {"X-Script-Name": "/shop"}
+    headers = {"X-Tenant": "/shop"}
     answer = client.get("/shop/files/x", headers=headers)
     assert (answer.status_code, CONTENT in answer.text) == (500, False)
     assert "changed the path /shop/files/x" in caplog.text or "/shop/files/x, which is sold" in caplog.text
@@ -85,14 +89,31 @@ def test_flask_serves_nothing_below_a_prefix_by_another_path(
     assert client.get("/files/x").status_code == status
 
 
+@RULES
+def test_flask_reads_a_prefix_without_the_script_name_of_a_header(rules: dict[str, Any], status: int) -> None:
+    client, headers = Client(make_flask(strip_prefix, **rules)), {"X-Script-Name": "/shop"}
+    unpaid = client.get("/shop/files/x", headers=headers)
+    assert unpaid.status_code == status
+    assert client.get("/shop/free", headers=headers).text == "free"
+    if status == 402:
+        proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
+        assert client.get("/shop/files/x", headers={**headers, "PAYMENT-SIGNATURE": proof}).text == CONTENT
+
+
 def test_flask_serves_a_prefix_of_one_price_by_no_path_of_another(caplog: pytest.LogCaptureFixture) -> None:
-    client = Client(make_flask(strip_prefix, OFFERS={"/shop": "text_summary", "/files": "daily_report"}))
-    headers = {"X-Script-Name": "/shop"}
+    client = Client(make_flask(strip_tenant, OFFERS={"/shop": "text_summary", "/files": "daily_report"}))
+    headers = {"X-Tenant": "/shop"}
     unpaid = client.get("/shop/files/x", headers=headers)
     proof = Wallet().pay(unpaid.headers["PAYMENT-REQUIRED"])
     answer = client.get("/shop/files/x", headers={**headers, "PAYMENT-SIGNATURE": proof})
     assert (answer.status_code, CONTENT in answer.text) == (500, False)
     assert "Put it around app.wsgi_app after Faregate(app)" in caplog.text
+
+
+def test_flask_serves_no_path_of_two_prices_by_the_script_name_of_a_header() -> None:
+    client = Client(make_flask(strip_prefix, OFFERS={"/shop": "text_summary", "/files": "daily_report"}))
+    answer = client.get("/shop/files/x", headers={"X-Script-Name": "/shop"})
+    assert (answer.status_code, CONTENT in answer.text) == (400, False)
 
 
 def test_flask_sells_a_prefix_below_which_an_app_is_mounted() -> None:

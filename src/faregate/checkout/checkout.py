@@ -591,7 +591,8 @@ class Checkout:
     def _refuse_path(self) -> None:
         message = (
             "A path on this server begins with a slash and is UTF-8 without dot-dot segments. It comes "
-            "without X-Vhm-Root."
+            "without X-Vhm-Root, and with one plain X-Script-Name at most. What is sold is not copied or "
+            "moved to a Destination."
         )
         self.refuse(400, "ambiguous_path", message)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import punctuation
 from typing import Any, cast
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from faregate.checkout.argument_checks import check_choose
 from faregate.core.models import Offer
@@ -17,8 +17,8 @@ from faregate.errors import ConfigurationError
 from faregate.offers import build_offer
 from faregate.x402.usage_prices import Usage
 
-# A path that is its own normal form, but for a slash at its end. Most paths are.
-_NORMAL = re.compile(r"(?:/[a-z0-9_~-][a-z0-9_~.-]*)+/?", re.ASCII)
+# A path that is its own normal form, but for a slash at its end, and has no name like `__self__`. Most paths.
+_NORMAL = re.compile(r"(?:/(?![_-]{2})[a-z0-9_-][a-z0-9_.-]*)+/?", re.ASCII)
 
 # Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
 # What is written in C ends a path at a zero byte.
@@ -37,8 +37,21 @@ _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 # Routers that look a handler up as an attribute read punctuation as `_`: CherryPy, TurboGears.
 _MARKS = str.maketrans(dict.fromkeys(punctuation.replace("/", ""), "_"))
 
-VIRTUAL_ROOT = "x-vhm-root"
-"""A header that any client can send. Pyramid puts its value in front of the path that it traverses."""
+# Every object of Python has such attributes, and by some of them they lead to others: `handler.__self__`.
+_ATTRIBUTE = re.compile(r"__\w+__")
+
+# What Pyramid and Zope take off the name of a view.
+_VIEW = "@@"
+
+_VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION = "x-vhm-root", "x-script-name", "destination"
+PATH_HEADERS = frozenset((_VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION))
+"""Headers, in lower case, that change what a path means. Any client can send them.
+
+Pyramid puts X-Vhm-Root in front of the path that it traverses. Radicale, and middleware that many copy, take
+X-Script-Name off. WebDAV copies or moves what is below the path to the Destination.
+"""
+PathHeaders = Sequence[tuple[str, str]]
+_PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +116,61 @@ class PathRules:
         self._unmarked = {path: _list_unmarked(path) for path in prefixes if "_" in path.translate(_MARKS)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
+        self.is_root_of_client = False
+        """Whether any client can set the root path, as below Daphne."""
         self._matches: dict[tuple[str | None, bool], PathMatch] = {}
 
-    def match(self, path: str, root: str = "") -> PathMatch:
-        """Match a decoded path; `root` is where the application is mounted."""
+    def match(self, path: str, root: str = "", headers: PathHeaders = ()) -> PathMatch:
+        """Match a decoded path; `root` is where the application is mounted.
+
+        `headers` are those of the request whose names, in lower case, are in `PATH_HEADERS`.
+        """
         if self.is_empty:
             return NO_RULES if _is_path(path, root) else _NO_PATH
-        if not root and _NORMAL.fullmatch(path):
+        if not (root or headers) and _NORMAL.fullmatch(path):
             return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
         if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
             return AMBIGUOUS
+        named = dict(headers)
+        script_name = named.get(_SCRIPT_NAME, "")
+        is_twice = len(named) < len(headers)
+        if is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(script_name):
+            return AMBIGUOUS
         readings = (*list_readings(path, root), *self.list_other_readings(path, root))
-        if not self._unmarked:
-            return self._match_readings(readings)
-        # Before other routers drop punctuation, or end the path there.
-        spelt = zip(_list_unmarked(path), _list_unmarked(root), strict=True)
-        return self._match_readings(readings, tuple(text for pair in spelt for text in list_readings(*pair)))
+        unmarked: tuple[str, ...] = ()
+        has_attribute = _has_attribute(path)
+        if self._unmarked or has_attribute:
+            # Before other routers drop punctuation, or end the path there.
+            spelt = zip(_list_unmarked(path), _list_unmarked(root), strict=True)
+            unmarked = tuple(text for pair in spelt for text in list_readings(*pair))
+        match = self._match_readings(readings, unmarked)
+        # What only some routers read. A client that may choose between two of these chooses the cheaper one.
+        others = [text for text in _list_rests(readings, path, root) if text not in readings]
+        others += _list_rests(readings, path, script_name)
+        if root and self.is_root_of_client:
+            others += (_normalize(path), _normalize(path.removeprefix(root)))
+        if has_attribute:
+            others += self._list_led_to((*readings, *unmarked))
+        for other in (self._match_readings((text,)) for text in others):
+            if other.protected:
+                if match.protected and (other.offer, other.refused) != (match.offer, match.refused):
+                    return AMBIGUOUS
+                match = other
+        if _DESTINATION in named and (match.protected or self._has_prefix_below((*readings, *others))):
+            return AMBIGUOUS
+        return match
+
+    def _list_led_to(self, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """List the prefixes whose names a path has in their order, whatever it has between them.
+
+        Where a router looks names up as attributes, `/about/__self__/reports` is `/reports`.
+        """
+        prefixes = (*self.offers, *self.refused)
+        return tuple(prefix for prefix in prefixes if any(_leads_to(path, prefix) for path in paths))
+
+    def _has_prefix_below(self, paths: tuple[str, ...]) -> bool:
+        prefixes = [prefix.translate(_MARKS) for prefix in (*self.offers, *self.refused)]
+        return any(_is_below(prefix, path.translate(_MARKS)) for path in paths for prefix in prefixes)
 
     def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
         """List what else the framework may read this path as, such as the path without its own root."""
@@ -182,13 +234,28 @@ def list_readings(path: str, root: str) -> tuple[str, ...]:
     return tuple(_normalize(decoded) for reading in readings for decoded in _list_decodings(reading))
 
 
+def _list_rests(readings: Iterable[str], path: str, root: str) -> list[str]:
+    """List what follows a root path, wherever it is in a path or in one of its readings.
+
+    Litestar splits the path there.
+    """
+    taken_off = root.rstrip("/")
+    if not taken_off:
+        return []
+    pairs = ((path, root), (path, taken_off), *((reading, _normalize(root)) for reading in readings))
+    rests = [whole.partition(part)[2] for whole, part in pairs if part in whole]
+    return [_normalize(decoded) for rest in rests for decoded in _list_decodings(rest)]
+
+
 def _list_decodings(path: str) -> tuple[str, ...]:
     """List a path, and what it becomes where an application decodes it again, or makes a URL of it."""
-    if not any(char in path for char in "%?#\t\r\n"):
+    if not any(char in path for char in "%~?#\t\r\n"):
         return (path,)
     # Bytes that are no text are left out: a path may well have a percent sign of its own.
     decodings = (path, unquote(path, errors="ignore"))
-    in_urls = (_URL_END.split(_DROPPED.sub("", decoded))[0] for decoded in decodings)
+    # Datasette reads `~72` as others read `%72`.
+    tilded = (unquote_plus(text.replace("~", "%"), errors="ignore") for text in decodings if "~" in text)
+    in_urls = (_URL_END.split(_DROPPED.sub("", decoded))[0] for decoded in (*decodings, *tilded))
     return tuple(dict.fromkeys((path, *in_urls)))
 
 
@@ -212,10 +279,10 @@ def _is_ambiguous(path: str) -> bool:
 
 
 def _normalize(path: str) -> str:
-    """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters."""
+    """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters, `@@`."""
     parts: list[str] = []
     for part in _SLASHES.split(path.translate(_DOTLESS).casefold()):
-        part = part.strip().partition(";")[0]
+        part = part.strip().partition(";")[0].removeprefix(_VIEW)
         if part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
@@ -231,6 +298,20 @@ def _list_unmarked(path: str) -> tuple[str, str]:
     """List a path with `_` for all punctuation, and for all but its last dot, which a format may follow."""
     name, dot, suffix = path.rpartition(".")
     return path.translate(_MARKS), name.translate(_MARKS) + dot + suffix.translate(_MARKS)
+
+
+def _has_attribute(path: str) -> bool:
+    """Whether a path has a name such as `__self__`, in any punctuation."""
+    texts = (_SLASHES.split(text) for text in _list_decodings(path))
+    return any(_ATTRIBUTE.fullmatch(part.strip().translate(_MARKS)) for parts in texts for part in parts)
+
+
+def _leads_to(path: str, prefix: str) -> bool:
+    """Whether a path has the names of the prefix in their order. Punctuation makes no difference."""
+    parts = iter(path.translate(_MARKS).split("/"))
+    # A format may follow each name.
+    names = prefix.translate(_MARKS).split("/")
+    return all(any(f"{part}_".startswith(f"{name}_") for part in parts) for name in names)
 
 
 def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from faregate.checkout.incoming_request import CONDITIONAL_METHODS, CONDITIONS, IncomingRequest, asks_upgrade
+from faregate.checkout.path_rules import PATH_HEADERS, PathHeaders
 from faregate.core.models import Request
 
 Environ = dict[str, Any]
@@ -31,6 +32,8 @@ _CREDENTIAL_HEADERS = (
 _FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO")
 _FLOW_HEADERS = _PAYMENT_HEADERS + _CREDENTIAL_HEADERS
 _WEBSOCKET_HEADERS = ("HTTP_SEC_WEBSOCKET_KEY", "HTTP_SEC_WEBSOCKET_VERSION")
+
+_PATH_HEADERS = {f"HTTP_{name.upper().replace('-', '_')}": name for name in PATH_HEADERS}
 
 BYPASS_KEYS = (
     "wsgi.early_hints",
@@ -166,6 +169,13 @@ def _build_origin(name: str | None, port: str, scheme: str) -> str | None:
     host = f"[{name}]" if ":" in name and not name.startswith("[") else name
     usual = port == {"http": "80", "https": "443"}.get(scheme)
     return f"{scheme}://{host}" if usual else f"{scheme}://{host}:{port}"
+
+
+def list_path_headers(environ: Mapping[str, Any]) -> PathHeaders:
+    """List the headers that change what the path means: see `PATH_HEADERS`."""
+    if environ.keys().isdisjoint(_PATH_HEADERS):
+        return ()
+    return [(name, str(environ[key])) for key, name in _PATH_HEADERS.items() if key in environ]
 
 
 def find_path(environ: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -22,6 +22,7 @@ from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.registry import JournalContext, journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.paywall import MakeJournal, Paywall
+from faregate.server_config import lets_clients_set_root
 from faregate.settings import IN_PROCESS, SETTINGS, choose_setting_names, from_config, read_journal_settings
 
 payment_event = Signal()
@@ -62,7 +63,9 @@ def get_config() -> Config:
         **arguments,
     )
     paywall.add_observer(SignalObserver())
-    return Config(paywall, LocalePathRules(options.get("OFFERS"), options.get("REFUSE", ())))
+    path_rules = LocalePathRules(options.get("OFFERS"), options.get("REFUSE", ()))
+    path_rules.is_root_of_client = lets_clients_set_root()
+    return Config(paywall, path_rules)
 
 
 def get_journal_view() -> JournalView:

@@ -18,7 +18,7 @@ from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
 from faregate.checkout.states import State
 from faregate.checkout.wrapped_callables import is_async
-from faregate.checkout.wsgi_environ import find_path
+from faregate.checkout.wsgi_environ import find_path, list_path_headers
 from faregate.core.models import Choose, Offer
 from faregate.core.release import MARK, is_error, may_be_result
 from faregate.core.responses import NO_STORE, build_preflight
@@ -328,7 +328,7 @@ def _check_entrance(app: Flask, environ: dict[str, Any]) -> None:
             "the app itself."
         )
     seen_path, seen_root, _ = find_path({"SCRIPT_NAME": entered[1], "PATH_INFO": entered[2]})
-    seen = path_rules.match(seen_path, seen_root)
+    seen = path_rules.match(seen_path, seen_root, list_path_headers(environ))
     if not seen.protected or seen.offer != routed.offer:
         raise ConfigurationError(
             f"Middleware behind the paywall changed the path {seen_path} to {path}, which is sold or "
