@@ -21,6 +21,7 @@ from faregate.checkout.asgi_responder import PaywallResponder, ask_payment
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
+from faregate.checkout.object_publishers import check_publishers
 from faregate.checkout.path_rules import NO_RULES, PATH_HEADERS, PathHeaders, PathRules
 from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import State
@@ -73,6 +74,7 @@ class PaywallMiddleware:
         self.app = app
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
+        check_publishers(self.path_rules)
         check_not_added_twice(app, has_prefixes=not self.path_rules.is_empty)
         self._resolver = HandlerResolver(app)
         self._first_prices = FirstPrices(app)

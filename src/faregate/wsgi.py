@@ -4,7 +4,6 @@ The price is bound to the handler: a paid handler calls `require_payment` with t
 """
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,6 +28,7 @@ from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.incoming_request import IncomingRequest, read_body
+from faregate.checkout.object_publishers import check_publishers
 from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.checkout.snapshot import Snapshot
 from faregate.checkout.states import PASSING, State
@@ -87,7 +87,7 @@ class PaywallMiddleware:
         self.app = _check_app(app)
         self.paywall = choose_paywall("PaywallMiddleware", paywall, arguments)
         self.path_rules = PathRules(offers, refuse)
-        _check_publisher(self.path_rules)
+        check_publishers(self.path_rules)
         for sold in self.path_rules.offers.values():
             check_blocking(sold)
         self._has_expected = False
@@ -270,15 +270,6 @@ def _check_app(app: Any) -> WSGIApp:
     if isinstance(app, PaywallMiddleware):
         raise ConfigurationError("PaywallMiddleware wraps this application twice. Keep one.")
     return cast(WSGIApp, app)
-
-
-def _check_publisher(path_rules: PathRules) -> None:
-    """Raise `ConfigurationError` for a prefix before Zope, which publishes an object by many paths."""
-    if "ZPublisher" in sys.modules and {*path_rules.offers, *path_rules.refused} - {"/"}:
-        raise ConfigurationError(
-            "Zope publishes an object below any other (/news/reports is /reports), and by the names of form "
-            "fields: no prefix but '/' covers its paths. Sell '/', or call require_payment in what is sold."
-        )
 
 
 class _PaywallResponder:

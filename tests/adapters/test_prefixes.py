@@ -109,36 +109,6 @@ def test_a_path_that_can_be_read_two_ways_is_refused(setting: dict[str, Any], me
     assert json.loads(sent[1]["body"])["code"] == "ambiguous_path"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(f"/daily{mark}report" for mark in "!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~"),
-        "/Daily-Report/today",
-        "/daily-report.json",
-        "/daily.report.json",
-        "//daily-report;x",
-        "/daily%2Dreport",
-        "/api/daily-report",
-        "/api/daily;report",
-    ],
-)
-@pytest.mark.parametrize("prefix", ["/daily_report", "/daily-report", "/daily.report", "/daily~report"])
-def test_punctuation_makes_no_difference(prefix: str, path: str) -> None:
-    """CherryPy and TurboGears look `/daily-report` up as the attribute `daily_report`."""
-    plain, root = Plain(), "/api" if path.startswith("/api") else ""
-    for rules in ({"offers": {prefix: "daily_report"}}, {"refuse": [prefix]}):
-        sent = ask(seller(plain, **rules), path, root_path=root)
-        assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
-
-
-def test_of_two_prefixes_that_differ_in_punctuation_the_path_is_below_its_own() -> None:
-    offers = {"/a-b": "daily_report", "/a_b": "text_summary", "/a_b/c": "daily_report"}
-    rules = PathRules({**offers, "/x": "daily_report"})
-    given = ("/a-b", "/a_b/d", "/a.b", "/a-b/c", "/a_b/c", "/a-b_c", "/ab", "/x_y", "/x.json", "/x/a-b")
-    expected = ("/a-b", "/a_b", "/a-b", "/a_b/c", "/a_b/c", None, None, None, "/x", "/x")
-    assert tuple(rules.match(path).prefix for path in given) == expected
-
-
 @pytest.mark.parametrize("name", [b"x-vhm-root", b"X-Vhm-Root", b"x_vhm_root"])
 @DECLARED
 def test_a_header_that_says_where_the_path_begins_is_refused(setting: dict[str, Any], name: bytes) -> None:
@@ -149,51 +119,17 @@ def test_a_header_that_says_where_the_path_begins_is_refused(setting: dict[str, 
     assert ask(seller(plain), "/today", headers=headers)[0]["status"] == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/about/__self__/reports",
-        "/__init__/__self__/reports/today",
-        "/__class__/reports.json",
-        "/about/--self--/reports",
-        "/about/;;self;;/reports",
-        "/about/%5f%5fself__/reports",
-        "/about%2F__self__%2Freports",
-        "/x/about/__self__/y/about/__self__/Reports",
-    ],
-)
-def test_an_attribute_of_a_handler_leads_to_no_other_path(path: str) -> None:
-    """CherryPy, TurboGears and Pecan look each name up as an attribute: a method has its object."""
-    plain = Plain()
-    for rules in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
-        sent = ask(seller(plain, **rules), path)
-        assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
-
-
-def test_a_path_with_an_attribute_is_below_the_prefix_whose_names_it_has() -> None:
-    rules = PathRules({"/shop/daily-reports": "daily_report", "/shop": "text_summary", "/x": "text_summary"})
-    given = (
-        "/shop/about/__self__/daily_reports",
-        "/shop/__a__/b/__c__/daily.reports.json",
-        "/about/__self__/shop/daily-reports/today",
-        "/daily-reports/__self__/shop",
-        "/__heartbeat__",
-        "/about/__self__/daily-reports",
-        "/about/__self/x",
-        "/__self__/x",
-    )
-    expected = (None, None, None, "/shop", None, None, None, "/x")
-    assert tuple(rules.match(path).prefix for path in given) == expected
-    assert [rules.match(path).ambiguous for path in given] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        False,
-        False,
-        False,
-    ]
+@pytest.mark.parametrize("module", ["cherrypy", "pecan", "tg", "ZPublisher"])
+@DECLARED
+def test_a_prefix_in_front_of_objects_that_are_published_is_an_error(
+    setting: dict[str, Any], module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CherryPy answers `/about/__self__/reports` and, for `/daily_report`, `/daily-report`."""
+    monkeypatch.setitem(sys.modules, module, sys)
+    with pytest.raises(ConfigurationError, match="Use the prefix '/'"):
+        seller(Plain(), **setting)
+    assert ask(seller(Plain(), offers={"/": "daily_report"}), "/reports")[0]["status"] == 402
+    assert ask(seller(Plain()), "/reports")[0]["status"] == 200
 
 
 @pytest.mark.parametrize("path", ["/@@reports", "/%40@reports/today", "//@@Reports;x", "/api/@@reports"])
@@ -288,7 +224,6 @@ CHEAP = {"/preview-of-reports": "text_summary", "/reports": "daily_report"}
 @pytest.mark.parametrize(
     ("path", "root", "headers"),
     [
-        ("/preview-of-reports/__self__/reports", "", ()),
         ("/preview-of-reports/reports/today", "", [("x-script-name", "/preview-of-reports")]),
         ("/preview-of-reports/api/reports", "/api", ()),
     ],

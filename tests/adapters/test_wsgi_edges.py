@@ -241,7 +241,7 @@ def test_a_prefix_before_zope_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ZPublisher", sys)
     settings: Any
     for settings in ({"offers": {"/reports": "daily_report"}}, {"refuse": ["/reports"]}):
-        with pytest.raises(ConfigurationError, match="Sell '/'"):
+        with pytest.raises(ConfigurationError, match="Use the prefix '/'"):
             Seller(anything, **settings)
     assert Seller(anything, offers={"/": "daily_report"}).ask("/reports").status_code == 402
     assert Seller(anything).ask("/reports").data == CONTENT

@@ -7,7 +7,6 @@ any router reads it: a path that one of them could take for a paid one is paid.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from string import punctuation
 from typing import Any, cast
 from urllib.parse import unquote, unquote_plus
 
@@ -17,8 +16,8 @@ from faregate.errors import ConfigurationError
 from faregate.offers import build_offer
 from faregate.x402.usage_prices import Usage
 
-# A path that is its own normal form, but for a slash at its end, and has no name like `__self__`. Most paths.
-_NORMAL = re.compile(r"(?:/(?![_-]{2})[a-z0-9_-][a-z0-9_.-]*)+/?", re.ASCII)
+# A path that is its own normal form, but for a slash at its end. Most paths are.
+_NORMAL = re.compile(r"(?:/[a-z0-9_-][a-z0-9_.-]*)+/?", re.ASCII)
 
 # Decoders replace bytes that are not UTF-8 by these. Bottle drops them: `/%FFreports` becomes `/reports`.
 # What is written in C ends a path at a zero byte.
@@ -34,13 +33,7 @@ _URL_END = re.compile("[?#]")
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
-# Routers that look a handler up as an attribute read punctuation as `_`: CherryPy, TurboGears.
-_MARKS = str.maketrans(dict.fromkeys(punctuation.replace("/", ""), "_"))
-
-# Every object of Python has such attributes, and by some of them they lead to others: `handler.__self__`.
-_ATTRIBUTE = re.compile(r"__\w+__")
-
-# What Pyramid and Zope take off the name of a view.
+# What Pyramid takes off the name of a view.
 _VIEW = "@@"
 
 _VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION = "x-vhm-root", "x-script-name", "destination"
@@ -111,9 +104,6 @@ class PathRules:
             )
         self.refused = tuple(_check_prefix(path) for path in refuse)
         self.is_empty = not self.offers and not self.refused
-        # A prefix without punctuation is read in one way only.
-        prefixes = (*self.offers, *self.refused)
-        self._unmarked = {path: _list_unmarked(path) for path in prefixes if "_" in path.translate(_MARKS)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
         self.is_root_of_client = False
@@ -137,20 +127,12 @@ class PathRules:
         if is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(script_name):
             return AMBIGUOUS
         readings = (*list_readings(path, root), *self.list_other_readings(path, root))
-        unmarked: tuple[str, ...] = ()
-        has_attribute = _has_attribute(path)
-        if self._unmarked or has_attribute:
-            # Before other routers drop punctuation, or end the path there.
-            spelt = zip(_list_unmarked(path), _list_unmarked(root), strict=True)
-            unmarked = tuple(text for pair in spelt for text in list_readings(*pair))
-        match = self._match_readings(readings, unmarked)
+        match = self._match_readings(readings)
         # What only some routers read. A client that may choose between two of these chooses the cheaper one.
         others = [text for text in _list_rests(readings, path, root) if text not in readings]
         others += _list_rests(readings, path, script_name)
         if root and self.is_root_of_client:
             others += (_normalize(path), _normalize(path.removeprefix(root)))
-        if has_attribute:
-            others += self._list_led_to((*readings, *unmarked))
         for other in (self._match_readings((text,)) for text in others):
             if other.protected:
                 if match.protected and (other.offer, other.refused) != (match.offer, match.refused):
@@ -160,44 +142,21 @@ class PathRules:
             return AMBIGUOUS
         return match
 
-    def _list_led_to(self, paths: tuple[str, ...]) -> tuple[str, ...]:
-        """List the prefixes whose names a path has in their order, whatever it has between them.
-
-        Where a router looks names up as attributes, `/about/__self__/reports` is `/reports`.
-        """
-        prefixes = (*self.offers, *self.refused)
-        return tuple(prefix for prefix in prefixes if any(_leads_to(path, prefix) for path in paths))
-
     def _has_prefix_below(self, paths: tuple[str, ...]) -> bool:
-        prefixes = [prefix.translate(_MARKS) for prefix in (*self.offers, *self.refused)]
-        return any(_is_below(prefix, path.translate(_MARKS)) for path in paths for prefix in prefixes)
+        return any(_is_below(prefix, path) for path in paths for prefix in (*self.offers, *self.refused))
 
     def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
         """List what else the framework may read this path as, such as the path without its own root."""
         return tuple(reading for own in self.own_roots for reading in list_readings(path, own))
 
-    def _match_readings(self, paths: tuple[str, ...], unmarked: tuple[str, ...] = ()) -> PathMatch:
+    def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, self.offers)
         refused = _find_longest(paths, self.refused) is not None
-        if self._unmarked:
-            unmarked = (*unmarked, *(text for path in paths for text in _list_unmarked(path)))
-            prefix = self._find_alike(unmarked, self.offers, prefix or "") or prefix
-            refused = refused or self._find_alike(unmarked, self.refused) is not None
         match = self._matches.get((prefix, refused))
         if match is None:
             offer = None if prefix is None else self.offers[prefix]
             match = self._matches[prefix, refused] = PathMatch(offer, refused, prefix=prefix)
         return match
-
-    def _find_alike(self, unmarked: tuple[str, ...], prefixes: Iterable[str], exact: str = "") -> str | None:
-        """The longest prefix of other punctuation; None if it is not longer than `exact`."""
-        longest: str | None = None
-        for prefix in prefixes:
-            if len(prefix) > len(longest or exact):
-                for text in self._unmarked.get(prefix, ()):
-                    if any(_is_below(path, text) for path in unmarked):
-                        longest = prefix
-        return longest
 
 
 def _check_price(path: str, sold: Offer) -> None:
@@ -292,26 +251,6 @@ def list_spellings(path: str) -> tuple[str, ...]:
     """List the plain spellings of a path that something in front of a router may have read it as."""
     normal = _normalize(path)
     return tuple(spelling for spelling in (normal, f"{normal}/") if spelling != path)
-
-
-def _list_unmarked(path: str) -> tuple[str, str]:
-    """List a path with `_` for all punctuation, and for all but its last dot, which a format may follow."""
-    name, dot, suffix = path.rpartition(".")
-    return path.translate(_MARKS), name.translate(_MARKS) + dot + suffix.translate(_MARKS)
-
-
-def _has_attribute(path: str) -> bool:
-    """Whether a path has a name such as `__self__`, in any punctuation."""
-    texts = (_SLASHES.split(text) for text in _list_decodings(path))
-    return any(_ATTRIBUTE.fullmatch(part.strip().translate(_MARKS)) for parts in texts for part in parts)
-
-
-def _leads_to(path: str, prefix: str) -> bool:
-    """Whether a path has the names of the prefix in their order. Punctuation makes no difference."""
-    parts = iter(path.translate(_MARKS).split("/"))
-    # A format may follow each name.
-    names = prefix.translate(_MARKS).split("/")
-    return all(any(f"{part}_".startswith(f"{name}_") for part in parts) for name in names)
 
 
 def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:
