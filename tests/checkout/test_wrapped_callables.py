@@ -11,7 +11,9 @@ import pytest
 from starlette._utils import is_async_callable
 from werkzeug.local import LocalProxy
 
-from faregate.checkout.wrapped_callables import count_as_async, is_async, walk
+from faregate.checkout.handlers import inspect_handler, mark
+from faregate.checkout.wrapped_callables import count_as_async, is_async, walk, walk_chain
+from faregate.offers import offer
 
 
 def sought() -> str:
@@ -131,6 +133,58 @@ def test_a_proxy_of_what_is_not_there_is_passed_by() -> None:
         return proxy, found
 
     assert found in list(walk(view))
+
+
+class ObjectProxy:
+    """As in the package `wrapt`."""
+
+    def __init__(self, wrapped: Any) -> None:
+        object.__setattr__(self, "__wrapped__", wrapped)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return self.__wrapped__.__class__
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("__wrapped__", "__class__"):
+            return object.__getattribute__(self, name)
+        return getattr(self.__wrapped__, name)
+
+
+class _FunctionWrapperBase(ObjectProxy):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+
+class FunctionWrapper(_FunctionWrapperBase):
+    pass
+
+
+@pytest.mark.parametrize("follow", [walk, walk_chain])
+def test_a_wrapper_of_wrapt_is_looked_into(follow: Any) -> None:
+    wrapper: Any = FunctionWrapper(FunctionWrapper(sought))
+    assert list(follow(wrapper)) == [sought]
+    assert sought in list(follow(without_wraps(wrapper)))
+    assert sought in list(follow(functools.partial(wrapper, 1)))
+
+
+def test_a_price_in_a_wrapper_of_wrapt_is_found() -> None:
+    def report() -> str:
+        return "dear"
+
+    sold = offer("daily_report")
+    mark(report, sought, sold)
+    assert inspect_handler(FunctionWrapper(report)).offers == (sold,)
+
+
+@pytest.mark.parametrize("follow", [walk, walk_chain])
+def test_another_proxy_is_not_asked(follow: Any) -> None:
+    class Lazy(FunctionWrapper):
+        pass
+
+    Lazy.__name__ = "LazyObjectProxy"
+    for proxy in (Lazy(sought), ObjectProxy(sought)):
+        assert sought not in list(follow(proxy))
 
 
 async def awaited() -> str:

@@ -395,7 +395,8 @@ class PaywallResponder:
             if self._is_stream or not body:
                 # If the task that makes the parts has raised, its group is about to cancel this one. Until
                 # then, the stream ends as if it were whole: FastAPI's event streams do.
-                await anyio.lowlevel.checkpoint()
+                for _ in range(5):
+                    await anyio.lowlevel.checkpoint()
             await self._complete()
         elif message["type"] != "http.response.debug":
             raise ConfigurationError(f"A paid handler cannot send {message['type']}.")

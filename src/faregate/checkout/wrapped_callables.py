@@ -18,7 +18,7 @@ def walk(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     seen: dict[int, object] = {}
     waiting = [outermost]
     while waiting:
-        current = waiting.pop(0)
+        current = peel(waiting.pop(0))
         kind = type(current)
         if id(current) in seen or not callable(current) or issubclass(kind, type) or is_proxy(kind):
             continue
@@ -70,6 +70,23 @@ def is_proxy(kind: type) -> bool:
     return any("__class__" in vars(base) for base in kind.__mro__[:-1])
 
 
+def peel(value: object) -> object:
+    """Return the function in a wrapper of `wrapt`; any other value as it is.
+
+    Tracers such as ddtrace and decorators such as `deprecated` make them. A wrapper pretends to be its
+    function, which is always there. A copy of `wrapt` in another package has the same names.
+    """
+    while is_proxy(type(value)):
+        names = {base.__name__ for base in type(value).__mro__}
+        if not names & _WRAPPERS or "LazyObjectProxy" in names:
+            break
+        value = cast(object, cast(Any, value).__wrapped__)
+    return value
+
+
+_WRAPPERS = {"_FunctionWrapperBase", "CallableObjectProxy"}
+
+
 def _flatten(values: Iterable[object]) -> Iterator[object]:
     """The values, and those in lists and tuples of them."""
     for value in values:
@@ -94,14 +111,15 @@ def get_closure(function: Callable[..., Any]) -> dict[str, Any]:
 
 def walk_chain(outermost: object, *, through_self: bool = False) -> Iterator[Any]:
     """List the callables that this one certainly wraps, outermost first. A decorator may hold others, too."""
-    current: object = outermost
+    current: object = peel(outermost)
     seen: set[int] = set()
     while callable(current) and id(current) not in seen:
         seen.add(id(current))
         yield current
         inside = {id(inner): inner for inner in _inside(current, through_self) if callable(inner)}
         attributes = {} if is_proxy(type(current)) else getattr(current, "__dict__", {})
-        current = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
+        wrapped = attributes.get("__wrapped__") or (next(iter(inside.values())) if len(inside) == 1 else None)
+        current = peel(wrapped)
 
 
 def get_module(function: Any) -> str:
