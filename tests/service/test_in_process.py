@@ -104,6 +104,27 @@ def test_a_journal_of_ones_own_stays_possible(tmp_path: Path) -> None:
         assert paywall.settings.journal == other
 
 
+@pytest.mark.parametrize(
+    ("journal", "is_warned"),
+    [
+        ("redis://cache.internal/0", True),
+        ("postgresql://shop@db.internal/shop", True),
+        ("unix:///run/redis.sock", False),
+        ("", False),
+    ],
+)
+def test_machines_with_a_journal_in_common_are_warned_of_books_of_their_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, journal: str, is_warned: bool
+) -> None:
+    """Each such machine would accept the same payment, and the chain prove its transfer to all of them."""
+    Paywall(environ=build_environ(tmp_path, FAREGATE_JOURNAL=journal))
+    assert ("name one database for all" in caplog.text) is is_warned
+    caplog.clear()
+    shared = "postgresql://shop@db.internal/books"
+    Paywall(environ=build_environ(tmp_path, FAREGATE_JOURNAL=journal, FAREGATE_SERVICE_DATABASE=shared))
+    assert "name one database for all" not in caplog.text
+
+
 def test_work_runs_on_trio_too(tmp_path: Path) -> None:
     environ = build_environ(tmp_path)
 

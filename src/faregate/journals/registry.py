@@ -20,6 +20,8 @@ EXTRAS = {
     "postgres": "postgres",
 }
 """The scheme of a URL, and the extra of faregate that its journal needs."""
+SERVERS: Final = frozenset(EXTRAS) - {"sqlite", "unix"}
+"""The schemes of journals that several machines can share."""
 EXAMPLES = "'memory:', 'sqlite:////absolute/path', 'redis://host:6379/0' or 'postgresql://user@host/database'"
 _SQLITE: Final = "sqlite:///"
 

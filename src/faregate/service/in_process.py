@@ -26,6 +26,7 @@ from anyio.lowlevel import RunVar
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import ConfigurationError, FaregateError, JournalUnreadable, NoAnswer
+from faregate.journals.registry import SERVERS
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.merchant.requests import PRICES, finishes_payment
@@ -432,8 +433,19 @@ def open_in_process(
     with _opening:
         service = _opened.get(key)
         if service is None:
+            _warn_of_own_books(settings.database, journal)
             service = _opened[key] = InProcessService(settings, environment, has_journal=key[2])
         return service
+
+
+def _warn_of_own_books(database: str, journal: str) -> None:
+    """Warn if machines that share the journal would each have a database of the service."""
+    if database.startswith("sqlite:") and journal.partition(":")[0] in SERVERS:
+        _log.warning(
+            "The journal is on a server, and FAREGATE_SERVICE_DATABASE is a file of this machine. If other "
+            "machines share the journal, each has books of its own, and one payment may buy at several "
+            "of them at once: name one database for all."
+        )
 
 
 def open_reader(environment: Environment, environ: Mapping[str, str]) -> InProcessService:
