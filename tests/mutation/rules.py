@@ -567,6 +567,8 @@ MUTANTS = (
     Mutant("the-books-are-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, conditions.next_nonce)", "nonce = gas_nonce or 0", DIRECT_TESTS),
     Mutant("a-transfer-refunds-twice", SQL + "refunds.py", "        if used is not None:\n", "        if False:\n", REFUND_TESTS),
     Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.payer in senders}", "if True}", REFUND_TESTS),
+    Mutant("cut-off-work-fails-unasked", COMPLETE, "elif request.failure_code == INTERRUPTED and transaction.status not in FINAL:", "elif False:", ("tests/service/test_interrupted_work.py",)),
+    Mutant("cut-off-work-fails-uncertain", COMPLETE, 'raise HttpError(UNAVAILABLE, "how the payment has ended is not certain yet", (RETRY_SOON,))', "return transaction", ("tests/service/test_interrupted_work.py",)),
     Mutant("less-than-was-used-is-enough", SERVICE_RULES + "settlement.py", "amount >= attempt.amount", "amount > 0", ("tests/emulator/test_usage_prices.py",)),
     Mutant("what-settled-for-less-is-not-parked", SQL + "sql_store.py", "changed = attempts.park(connection, self.account.id, changed, clock, reason)", "pass", ("tests/service/test_usage_on_chain.py", "-k", "less")),
     Mutant("sent-before-it-is-written-down", SERVICE_RULES + "settlement.py", "        if deps.store.record_signed(transaction, attempt, signed):\n            return", "        deps.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if deps.store.record_signed(transaction, attempt, signed):\n            return", ("tests/service/test_direct_settlement.py",)),

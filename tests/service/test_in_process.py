@@ -3,6 +3,7 @@
 import base64
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,17 @@ from tests.service.in_process import PAY_TO, Buyer, build_environ, open_paywall,
 PRICED = Offer("daily_report", price="0.05 USDC")
 
 
-def build_fastapi(environ: dict[str, str], price: str = "0.05 USDC") -> FastAPI:
+def build_fastapi(
+    environ: dict[str, str],
+    price: str = "0.05 USDC",
+    while_working: Callable[[], object] = lambda: None,
+) -> FastAPI:
     app = FastAPI()
     app.add_middleware(PaywallMiddleware, paywall=Paywall(environ=environ))
 
     @app.get("/report", dependencies=[Depends(paid("daily_report", price=price))])
     async def report() -> dict[str, str]:
+        while_working()
         return {"report": "sunny"}
 
     return app

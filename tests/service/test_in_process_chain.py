@@ -2,13 +2,15 @@
 
 import base64
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -128,6 +130,41 @@ def test_a_facilitator_that_is_down_costs_nobody_anything(
         with TestClient(build_fastapi(environ)) as client:
             assert Buyer(client, sign_as(payer)).send(proof).status_code == 200
     assert chain.get_balance(USDC, PAY_TO) == 50_000
+
+
+def test_work_that_an_older_copy_shows_as_cut_off_is_not_paid_for_again(
+    tmp_path: Path, chain: LocalChain, payer: ChainPayer
+) -> None:
+    """The copy was made while the work ran. Its payment has settled since, and its result was delivered."""
+    file, copy = tmp_path / "shop.db", tmp_path / "copy.db"
+
+    def copy_database() -> None:
+        with closing(sqlite3.connect(file)) as original, closing(sqlite3.connect(copy)) as target:
+            original.backup(target)
+            target.execute("UPDATE journal SET owner = ''")  # it dies before the copy is restored
+            target.commit()
+
+    with run_facilitator(chain.url) as facilitator:
+        environ = on_chain(tmp_path, chain, facilitator.url)
+        with TestClient(build_fastapi(environ, while_working=copy_database)) as client:
+            buyer = Buyer(client, sign_as(payer))
+            proof = buyer.wallet.pay(buyer.ask().headers["payment-required"])
+            assert buyer.send(proof).json() == {"report": "sunny"}
+        for name in ("shop.db", "shop.db-wal", "shop.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        shutil.copy(copy, file)
+        assert count_sales(environ) == (1, 0)
+        # Nobody knows whether it was paid: that is no reason to ask for another payment.
+        away = environ | {"FAREGATE_SERVICE_RPC_TEST": NOWHERE}
+        with TestClient(build_fastapi(away)) as client:
+            assert Buyer(client, buyer.wallet).send(proof).status_code == 503
+        # Other settings make a service of its own, as in another process.
+        back = environ | {"FAREGATE_SERVICE_RPC_TEST": f"{chain.url}/"}
+        with TestClient(build_fastapi(back)) as client:
+            again = Buyer(client, buyer.wallet).send(proof)
+            assert (again.status_code, again.json()["code"]) == (409, "proof_already_used")
+    assert chain.get_balance(USDC, PAY_TO) == 50_000
+    assert count_sales(environ) == (1, 1)
 
 
 def test_a_node_that_is_away_is_503_and_no_402(tmp_path: Path, chain: LocalChain, payer: ChainPayer) -> None:

@@ -60,6 +60,9 @@ class SlowPayments:
     def list_facilitators(self, token: Any, now: Any) -> tuple[str, ...]:
         return ()
 
+    def is_used(self, payment: Any, terms: Any) -> bool:
+        return False
+
     def look(self, payment: Any, terms: Any, attempt: Any) -> PaymentSettled | SettlementPending:
         return PaymentSettled(HASH) if HASH in attempt.hashes else SettlementPending()
 
@@ -91,12 +94,12 @@ class Shop:
         return respond(request, self.runtime.accounts)
 
 
-def open_shop(database: Database, complete_seconds: float) -> Shop:
+def open_shop(database: Database, complete_seconds: float, payments: SlowPayments | None = None) -> Shop:
     storage = Storage(database, Stamps(database, system_clock))
     apply_seller(storage, builtin_account())
     with database.write() as connection:
         key = create_key(connection, storage.find_account("test", None), system_clock()).secret
-    payments = SlowPayments()
+    payments = payments or SlowPayments()
     of_test = EnvironmentPayments("test", payments, cast(Any, None))
     settings = Settings(
         payments="facilitator",

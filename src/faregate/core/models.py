@@ -413,4 +413,7 @@ class WorkFailed:
     code: str
 
 
+INTERRUPTED = "interrupted"
+"""The failure code of work that was cut off: whoever reports it was not there when the work ran."""
+
 Outcome = WorkSucceeded | WorkFailed

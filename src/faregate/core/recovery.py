@@ -27,7 +27,7 @@ from faregate.core.completion import (
     wait_until_ended,
 )
 from faregate.core.interfaces import Backend, Flow
-from faregate.core.models import PaidRequest, WorkFailed, WorkSucceeded
+from faregate.core.models import INTERRUPTED, PaidRequest, WorkFailed, WorkSucceeded
 from faregate.core.results import (
     DeliveredElsewhere,
     LeaseLost,
@@ -165,7 +165,7 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
             return (yield from _recover_waiting(backend, payment))
         case None:
             # The work was interrupted: it must not run again, so its outcome is decided now.
-            interrupted = WorkFailed("interrupted")
+            interrupted = WorkFailed(INTERRUPTED)
             if not (yield from record_outcome(backend, payment, interrupted)):
                 return LeaseLost()
             return (yield from _recover_failure(backend, payment, interrupted, repeated=False))

@@ -316,6 +316,10 @@ class MemoryStore:
         record.plan = None
         return Attempt(record.submitted_at or record.created_at, amount=record.used_atomic)
 
+    def read_attempt(self, transaction: Transaction) -> Attempt:
+        record = self._own(transaction)
+        return Attempt(record.submitted_at or record.created_at, amount=record.used_atomic)
+
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         return None
 

@@ -183,6 +183,10 @@ class Payments(Protocol):
         """
         ...
 
+    def is_used(self, payment: SignedPayment, terms: Terms) -> bool:
+        """Return whether the authorization was used or cancelled; raises `PaymentsUnavailable`."""
+        ...
+
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves; pending if it proves nothing, or cannot be asked."""
         ...
@@ -236,6 +240,10 @@ class LedgerPayments:
 
     def list_facilitators(self, token: Token, now: datetime) -> tuple[str, ...]:
         return (FACILITATOR,)
+
+    def is_used(self, payment: SignedPayment, terms: Terms) -> bool:
+        # Its books and this ledger are one, and are lost together.
+        return False
 
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementPending:
         # Nothing to look for: `send` answers at once, and the same however often it is asked.

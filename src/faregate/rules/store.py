@@ -189,6 +189,10 @@ class Store(Protocol):
         """
         ...
 
+    def read_attempt(self, transaction: Transaction) -> Attempt:
+        """Return what all attempts so far know of the payment, without beginning one."""
+        ...
+
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         """Return the next free nonce of this gas account; None if the books do not know it."""
         ...

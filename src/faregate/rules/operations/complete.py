@@ -4,6 +4,9 @@ The rules for a transaction in their order. Unknown: 404. Another proof than the
 revision: 409, except where `sells_earlier` is set and it is of the same resource. The first completion fixes
 outcome and values, and with them the amount where the price follows the use. The same one again is answered
 with the current status; another outcome or other values are 409.
+
+A seller who finds work cut off, and reports it as failed, may have an older copy of its journal, as the
+service of its books: then the work was sold. So the chain is asked first, and what it has settled succeeds.
 """
 
 import logging
@@ -11,7 +14,7 @@ from functools import partial
 
 from pydantic import TypeAdapter
 
-from faregate.core.models import Response
+from faregate.core.models import INTERRUPTED, Response
 from faregate.merchant.models import (
     CompleteRequest,
     ResourceExecutionCompleted,
@@ -26,13 +29,15 @@ from faregate.merchant.problems import (
     OUTCOME_CONFLICT,
     TRANSACTION_MISMATCH,
     TRANSACTION_NOT_FOUND,
+    UNAVAILABLE,
 )
 from faregate.rules.account import Revision
 from faregate.rules.dependencies import AmountIssue, Dependencies
 from faregate.rules.http import RETRY_SOON, HttpError, ParsedRequest, invalid_request, json_response
 from faregate.rules.operations.access import PROOF_HEADER
+from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentsUnavailable
 from faregate.rules.receipts import build_completion
-from faregate.rules.records import PENDING, Transaction
+from faregate.rules.records import FINAL, PENDING, Transaction
 from faregate.rules.settlement import answer_repeated_complete, submit
 from faregate.rules.store import Store
 from faregate.x402.headers import InvalidPayload, parse_payment
@@ -102,6 +107,8 @@ def _read_payment(call: ParsedRequest) -> SignedPayment:
 def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: Dependencies) -> Transaction:
     if isinstance(request, SucceededCompleteRequest):
         _check_values(request, transaction.context.revision.rules)
+    elif request.failure_code == INTERRUPTED and transaction.status not in FINAL:
+        transaction = _end_if_paid(transaction, deps)
     used = _compute_used(transaction, request)
     # The outcome is stored before settling, so that a payment never moves without it.
     used_atomic = used.settled_atomic if used else None
@@ -114,6 +121,32 @@ def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: De
     # Another call was faster: its outcome counts.
     transaction = find_transaction(transaction.id, deps.store)
     return _repeat_outcome(transaction, transaction.accepted or request, request, deps)
+
+
+def _end_if_paid(transaction: Transaction, deps: Dependencies) -> Transaction:
+    """End a transaction whose payment has settled already; 503 while that is not known.
+
+    Then nobody must be told to pay again.
+    """
+    payment, terms = transaction.payment, transaction.context.terms
+    try:
+        is_used = deps.payments.is_used(payment, terms)
+    except PaymentsUnavailable:
+        raise HttpError(UNAVAILABLE, "the payment cannot be looked for at present", (RETRY_SOON,)) from None
+    if not is_used:
+        return transaction
+    match deps.payments.look(payment, terms, deps.store.read_attempt(transaction)):
+        case PaymentSettled(transaction_hash=transaction_hash, amount=amount):
+            _log.warning(
+                "%s was reported as interrupted, and its payment has settled by %s: it has succeeded",
+                transaction.id,
+                transaction_hash,
+            )
+            return deps.store.record_settled(transaction, transaction_hash, None, amount)
+        case PaymentRefused():
+            return transaction
+        case _:
+            raise HttpError(UNAVAILABLE, "how the payment has ended is not certain yet", (RETRY_SOON,))
 
 
 def _compute_used(transaction: Transaction, request: CompleteRequest) -> UsedAmount | None:

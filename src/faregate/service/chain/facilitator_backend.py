@@ -127,6 +127,11 @@ class FacilitatorPayments:
             )
         return listed
 
+    @limit_time(VERIFY_SECONDS)
+    def is_used(self, payment: SignedPayment, terms: Terms) -> bool:
+        """Return whether the authorization was used or cancelled. Raises `PaymentsUnavailable`."""
+        return self._chain.is_authorization_used(terms.token, payment.payer, payment.nonce)
+
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> SettlementResult:
         """Return what the chain proves."""
         return self._chain.look(payment, terms, attempt)
