@@ -151,7 +151,7 @@ _MAY_PARK: Final = (
 _PARK: Final = _MAY_PARK.where(T.parked_at.is_(None)).values(
     parked_at=NOW, parked_reason=bindparam("reason"), next_attempt_at=None
 )
-_UNPARK: Final = _MAY_PARK.values(parked_at=None, next_attempt_at=NOW)
+_UNPARK: Final = _MAY_PARK.values(parked_at=None, next_attempt_at=_NEXT)
 _GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
     gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
 )
@@ -350,10 +350,10 @@ def park(
 
 
 def unpark(
-    connection: Connection, account: int, stored: StoredTransaction, now: int
+    connection: Connection, account: int, stored: StoredTransaction, due: int
 ) -> StoredTransaction | None:
-    """Make an attempt due now, parked or not; None if it is not submitted, or has ended."""
-    keys = {"of_account": account, "of_transaction": stored.id, "now": now}
+    """Make an attempt due at this moment, parked or not; None if it is not submitted, or has ended."""
+    keys = {"of_account": account, "of_transaction": stored.id, "next": due}
     row = read_row(connection.execute(_UNPARK, keys))
     return None if row is None else stored.with_change(row)
 

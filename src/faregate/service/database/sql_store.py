@@ -381,10 +381,14 @@ class SqlStore:
             return attempts.park(connection, self.account.id, stored, self._stamps.read_clock(), reason)
 
     def unpark(self, transaction: Transaction) -> StoredTransaction | None:
-        """Make an attempt to settle it due now; None if there is none to begin."""
+        """Allow attempts to settle it; None if there is none to begin.
+
+        The caller begins one now. If it dies before that, a worker begins one soon.
+        """
         stored = self._own(transaction)
+        due = self._after(self._stamps.read_clock(), self._options.first_retry)
         with self._database.write_statement() as connection:
-            return attempts.unpark(connection, self.account.id, stored, self._stamps.read_clock())
+            return attempts.unpark(connection, self.account.id, stored, due)
 
     def read_attempt(self, transaction: Transaction) -> Attempt:
         """Read what all attempts so far know of a payment, without beginning one."""
