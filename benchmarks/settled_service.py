@@ -37,6 +37,9 @@ class SettledPayments:
     def look(self, payment: SignedPayment, terms: Terms, attempt: Attempt) -> PaymentSettled:
         return PaymentSettled(attempt.hashes[-1])
 
+    def is_used(self, payment: SignedPayment, terms: Terms) -> bool:
+        return False
+
     def get_gas_account(self, terms: Terms) -> str | None:
         return None
 

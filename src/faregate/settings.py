@@ -37,7 +37,7 @@ IN_PROCESS = {EMULATOR: "http://emulator.invalid", SERVICE: "https://service.inv
 _THIS_MACHINE = ("127.", "localhost", "[::1]")
 MAX_REDELIVERIES = 1000
 OTHER_VARIABLES = ("FAREGATE_JOURNAL", "FAREGATE_PAYER_KEY", "FAREGATE_READ_ONLY_KEY")
-"""Variables that are read elsewhere."""
+"""Variables that no field of `Arguments` declares."""
 DEFAULT_REQUEST_SECONDS = 55.0
 DEFAULT_SETTLE_WAIT = 3.0
 """With the 5 seconds that `faregate service` waits, less than the 10 after which many clients give up."""
@@ -103,7 +103,7 @@ def _check_redeliveries(count: int) -> str:
 
 
 class Arguments(TypedDict, total=False):
-    """Arguments of `Paywall`. This class is the one declaration of each setting.
+    """Arguments of `Paywall`. This class declares each setting that is no object; for those see `OBJECTS`.
 
     Environment variables (`FAREGATE_` and the name in upper case), the keys of Flask's config and of
     Django's `FAREGATE`, types, defaults and the table in docs/settings.md are made from it.
@@ -268,7 +268,7 @@ OBJECTS: Final = {
 
 
 def from_config(values: Mapping[str, object], name_setting: NameSetting) -> Arguments:
-    """Arguments of `values` by name, such as a framework's configuration; None is as good as none.
+    """Arguments of `values` by name, such as a framework's configuration; None counts as not given.
 
     `name_setting` gives a name as the seller wrote it. Raises `ConfigurationError` for an invalid
     value.
@@ -363,7 +363,10 @@ def read_settings(
         name_setting=name_setting,
     )
     _check_live(settings)
-    _check_times(settings, server_timeout if values["max_request_seconds"] is None else None)
+    follows_server = (
+        values["max_request_seconds"] is None and settings.max_request_seconds < DEFAULT_REQUEST_SECONDS
+    )
+    _check_times(settings, server_timeout if follows_server else None)
     return settings
 
 
@@ -384,7 +387,7 @@ def choose_setting_names(
     return name_setting
 
 
-def read_service_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, float]:
+def read_client_settings(environ: Mapping[str, str]) -> tuple[ApiKey, str, float]:
     """API key, address and time-out in seconds, for a tool that calls the service and sells nothing.
 
     Raises `ConfigurationError`.
@@ -444,7 +447,7 @@ def _choose_settle_wait(given: float | None, base_url: str) -> float:
 def _check_times(settings: Settings, server_timeout: float | None) -> None:
     """Check that a payment can be completed within a request.
 
-    `server_timeout` is given if `max_request_seconds` follows from it.
+    `server_timeout` is that of the server if `max_request_seconds` follows from it.
     """
     least = settings.completion_seconds + 1
     if settings.max_request_seconds >= least:
@@ -481,8 +484,9 @@ def _read_api_key(
         raise ConfigurationError(f"{name_setting('api_key')}: {error}") from None
     if given.environment != wanted and (environment is not None or address == SERVICE):
         source = "of the emulator" if not key else f"in {name_setting('api_key')}"
+        says = "is not set, which means" if environment is None else "says"
         raise ConfigurationError(
-            f"The key {source} is of {given.environment}, and {name_setting('environment')} says {wanted}: "
+            f"The key {source} is of {given.environment}, and {name_setting('environment')} {says} {wanted}: "
             "make both say the same."
         )
     return ApiKey(f"svc_{wanted}_service") if address == SERVICE else given
@@ -540,7 +544,7 @@ def _decode_journal_key(name: str, text: str) -> bytes:
 class JournalSettings:
     """What it takes to look into a journal: no API key.
 
-    `namespace` is None unless both the API key and the address of the service are set.
+    `namespace` is None if the address is not set, or a service outside this process has no API key.
     """
 
     journal: str
@@ -577,7 +581,7 @@ def read_journal_settings(
 
 
 def find_journal(environ: Mapping[str, str], base_url: str) -> str:
-    """Find the journal if no argument names it. With the service in this process, that is its database.
+    """Find the journal if no argument names it: its variable, or the database of a service in this process.
 
     Raises `ConfigurationError`.
     """

@@ -33,7 +33,7 @@ def reconciling(server: ConsoleServer) -> str:
     attempt = store.begin_attempt(payment)
     assert attempt is not None
     note = f"https://pay.example: 500 settlement_pending {HOSTILE}"
-    store.record_sending(payment, attempt, f"0x{'cd' * 32}", note)
+    store.record_answer(payment, attempt, f"0x{'cd' * 32}", note)
     store.postpone(payment, attempt, SettlementPending("reconciling"), None)
     return payment.id
 

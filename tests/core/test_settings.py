@@ -111,7 +111,7 @@ def test_the_emulator_needs_nothing_else() -> None:
         (
             {"FAREGATE_BASE_URL": "service:", "FAREGATE_API_KEY": "svc_live_x"},
             {},
-            "The key in FAREGATE_API_KEY is of live, and FAREGATE_ENVIRONMENT says test",
+            "The key in FAREGATE_API_KEY is of live, and FAREGATE_ENVIRONMENT is not set, which means test",
         ),
         (
             {**TEST, "FAREGATE_ENVIRONMENT": "live"},

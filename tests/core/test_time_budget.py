@@ -106,3 +106,13 @@ def test_there_is_time_to_report_an_outcome() -> None:
     with pytest.raises(ConfigurationError, match="make it 15 or more, or FAREGATE_TIMEOUT smaller"):
         Paywall(environ=EMULATOR, max_request_seconds=10)
     assert Paywall(environ=EMULATOR, max_request_seconds=10, timeout=5).settings.completion_seconds == 9
+
+
+def test_a_long_time_out_of_the_server_is_not_to_blame(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The message advised to raise it to less than it was."""
+    monkeypatch.chdir(tmp_path)
+    under_gunicorn(monkeypatch, "-t", "600", "app:app")
+    with pytest.raises(ConfigurationError, match=r"^FAREGATE_MAX_REQUEST_SECONDS is 55.*or timeout smaller"):
+        Paywall(environ=EMULATOR, timeout=60)

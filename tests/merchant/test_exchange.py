@@ -3,7 +3,7 @@
 import pytest
 
 from faregate.transports.base import MAX_REPLY_BYTES
-from faregate.transports.exchange import (
+from faregate.transports.messages import (
     MAX_HEAD_BYTES,
     MalformedReply,
     NoReply,

@@ -65,7 +65,7 @@ def thaw(frozen: Frozen, fences: Iterator[int]) -> MemoryJournal:
         if row.expires_at is None:
             journal._owed[row.key] = row
         if row.state is RowState.PAID_NO_RESULT and row.delivered:
-            journal._delivered[row.key] = row
+            journal._remembered[row.key] = row
         journal._note_authorization(row)
         journal._note_purchase(row)
         journal._note_expiry(row)

@@ -95,7 +95,7 @@ def _forgotten_when_held(patch: pytest.MonkeyPatch) -> None:
 
 
 def _two_rows_for_one_payment(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryJournal, "_is_free", lambda *_: True)
+    patch.setattr(MemoryJournal, "_may_have_transaction", lambda *_: True)
 
 
 def _id_of_the_slow_one_is_lost(patch: pytest.MonkeyPatch) -> None:

@@ -237,7 +237,7 @@ MUTANTS = (
     Mutant("prices-in-wrappers-of-wrapt-are-free", "src/faregate/checkout/wrapped_callables.py", "        current = peel(waiting.pop(0))\n", "        current = waiting.pop(0)\n", ("tests/checkout/test_wrapped_callables.py",)),
     Mutant("streams-that-are-cut-are-charged", ASGI_RESPONDER, "                    await anyio.lowlevel.checkpoint()\n            await self._complete()\n", "                    pass\n            await self._complete()\n", ("tests/adapters/test_handler_exits.py", "-k", "stream")),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
-    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "exchange.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",
+    Mutant("answers-that-nobody-asked-for", TRANSPORTS + "messages.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",
            ("tests/merchant/test_pools.py", "-k", "second_answer")),
     Mutant("failed-into-a-settlement", RECOVERY, "        case TransactionState.PENDING | TransactionState.CONTRADICTORY:\n"
            '            return (yield from hold(backend, payment, Unconfirmed("settling")))\n',
@@ -519,10 +519,10 @@ MUTANTS = (
     Mutant("a-token-of-anybody-pays", CHAIN + "evidence.py", "return log.address == token.address.lower() and log.topics == topics\n", "return log.topics == topics\n", CHAIN_TESTS),
     Mutant("flask-asks-first-though-a-function-may-answer", "src/faregate/flask/first_prices.py", "any(app.before_request_funcs.values()) or ", "", ("tests/routes/test_flask_first_prices.py",)),
     Mutant("flask-asks-first-for-a-view-that-was-replaced", "src/faregate/flask/first_prices.py", "isinstance(view, FunctionType) and is_price(view)", "hasattr(view, OFFER)", ("tests/routes/test_flask_first_prices.py",)),
-    Mutant("confirmations-are-not-waited-for", CHAIN + "node_verdict.py", "_get_head(node, query).number - self.confirmations + 1", "_get_head(node, query).number", CHAIN_TESTS),
-    Mutant("a-block-that-was-replaced-counts", CHAIN + "node_verdict.py", "if block is None or block.hash != ending.block_hash:", "if block is None:", CHAIN_TESTS),
-    Mutant("unused-is-failed", CHAIN + "node_verdict.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
-    Mutant("expired-though-used-in-a-safe-block", CHAIN + "node_verdict.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
+    Mutant("confirmations-are-not-waited-for", CHAIN + "settlement_verdict.py", "_get_head(node, query).number - self.confirmations + 1", "_get_head(node, query).number", CHAIN_TESTS),
+    Mutant("a-block-that-was-replaced-counts", CHAIN + "settlement_verdict.py", "if block is None or block.hash != ending.block_hash:", "if block is None:", CHAIN_TESTS),
+    Mutant("unused-is-failed", CHAIN + "settlement_verdict.py", "if safe.timestamp < payment.valid_before:", "if False:", CHAIN_TESTS),
+    Mutant("expired-though-used-in-a-safe-block", CHAIN + "settlement_verdict.py", "payment.nonce, safe.number):", "payment.nonce, safe.number) and False:", CHAIN_TESTS),
     # Prices that follow the use
     Mutant("a-use-is-rounded-down", USAGE_PRICES, "ceil(price.fixed_atomic + sum(used))", "int(price.fixed_atomic + sum(used))", USAGE_PRICE_TESTS),
     Mutant("each-part-of-a-use-is-rounded-up", USAGE_PRICES, "sum(used))", "sum(map(ceil, used)))", USAGE_PRICE_TESTS),

@@ -123,7 +123,7 @@ class Books:
         self.hashes = (*self.hashes, signed.transaction_hash)
         return True
 
-    def record_sending(self, _transaction: object, _attempt: Attempt, found: str | None, _note: str) -> None:
+    def record_answer(self, _transaction: object, _attempt: Attempt, found: str | None, _note: str) -> None:
         if found is not None and found not in self.hashes:
             self.hashes = (*self.hashes, found)
 

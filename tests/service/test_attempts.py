@@ -96,12 +96,12 @@ def test_a_postponed_payment_is_tried_later_and_later(store: SqlStore, clock: Mo
 def test_what_was_sent_is_known_to_the_next_attempt(store: SqlStore, clock: MovedClock) -> None:
     made = submit(store)
     attempt = begin(store, made)
-    store.record_sending(made, attempt, HASHES[1], "HTTP 500 settlement_pending")
+    store.record_answer(made, attempt, HASHES[1], "HTTP 500 settlement_pending")
     pending = store.postpone(made, attempt, SettlementPending("reconciling"), None)
     assert pending.status == "reconciling"
     clock.move(60)
     [(_, second)] = store.take_jobs(10)
-    store.record_sending(made, second, None, "no answer")
+    store.record_answer(made, second, None, "no answer")
     store.postpone(made, second, SettlementPending(), None)
     clock.move(60)
     [(known, third)] = store.take_jobs(10)
@@ -143,10 +143,10 @@ def test_nothing_is_attempted_after_the_end(store: SqlStore, clock: MovedClock) 
 def test_no_answer_takes_away_a_hash(store: SqlStore, clock: MovedClock) -> None:
     """Neither one that was told before, nor that of what was signed."""
     told, signed = submit(store), submit(store)
-    store.record_sending(told, one := begin(store, told), HASHES[1], "sent")
-    store.record_sending(told, one, None, "no answer")
+    store.record_answer(told, one := begin(store, told), HASHES[1], "sent")
+    store.record_answer(told, one, None, "no answer")
     store.record_signed(signed, two := begin(store, signed), transfer(1, HASHES[2]))
-    store.record_sending(signed, two, None, "no answer")
+    store.record_answer(signed, two, None, "no answer")
     clock.move(LEASE)
     assert {made.id: attempt.hashes for made, attempt in store.take_jobs(10)} == {
         told.id: (HASHES[1],),
@@ -171,7 +171,7 @@ def test_a_signed_transfer_is_kept_until_the_end(store: SqlStore, clock: MovedCl
     attempt = begin(store, made)
     signed = transfer(7, HASHES[1])
     assert store.record_signed(made, attempt, signed)
-    store.record_sending(made, attempt, HASHES[1], "sent")
+    store.record_answer(made, attempt, HASHES[1], "sent")
     clock.move(LEASE)
     [(_, second)] = store.take_jobs(10)
     assert second.signed == replace(signed, sender=SENDER.lower())

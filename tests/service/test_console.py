@@ -259,7 +259,7 @@ def test_one_payment_says_why_it_reconciles(server: ConsoleServer) -> None:
     with server.logged_in() as client:
         running = client.get(f"/console/payments/{payment.id}").text
         assert "An attempt is under way" in running
-        store.record_sending(payment, attempt, None, f"https://pay.example: 500 {HOSTILE}")
+        store.record_answer(payment, attempt, None, f"https://pay.example: 500 {HOSTILE}")
         store.postpone(payment, attempt, SettlementPending("reconciling"), None)
         text = client.get(f"/console/payments/{payment.id}").text
         listed = client.get("/console/payments?status=reconciling").text

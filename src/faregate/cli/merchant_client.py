@@ -23,12 +23,12 @@ from faregate.merchant.client import MerchantClient
 from faregate.merchant.sender import BaseURL
 from faregate.paywall import Paywall
 from faregate.reports.reader import PatientClient
-from faregate.settings import EMULATOR, IN_PROCESS, SERVICE, load_service, read_service_settings
+from faregate.settings import EMULATOR, IN_PROCESS, SERVICE, load_service, read_client_settings
 
 
 def open_client_from_environ(_arguments: object) -> AbstractContextManager[MerchantClient]:
     """The client of the environment's settings. Raises `ConfigurationError`."""
-    return open_client(*read_service_settings(os.environ))
+    return open_client(*read_client_settings(os.environ))
 
 
 def open_client_of(paywall: Paywall) -> AbstractContextManager[MerchantClient]:

@@ -416,14 +416,14 @@ def _call_access(
     backend: Backend, request: PaidRequest, revision: OfferRevision, proof: str | None
 ) -> Flow[tuple[OfferRevision, Access]]:
     """Call access. If it refuses the revision, read the contracts again and call once more."""
-    access = yield from _call_access_once(backend, request, revision, proof)
+    access = yield from _call_access_with_retry(backend, request, revision, proof)
     if not isinstance(access, RevisionRejected):
         return revision, access
     newer = yield from _refresh_revision(backend, request, revision)
     # No newer revision is known, so a second call would be refused as well.
     if newer is None or newer.revision_id == revision.revision_id:
         return revision, access.failure
-    access = yield from _call_access_once(backend, request, newer, proof)
+    access = yield from _call_access_with_retry(backend, request, newer, proof)
     return newer, access.failure if isinstance(access, RevisionRejected) else access
 
 
@@ -445,7 +445,7 @@ def _refresh_revision(
     return None
 
 
-def _call_access_once(
+def _call_access_with_retry(
     backend: Backend, request: PaidRequest, revision: OfferRevision, proof: str | None
 ) -> Flow[Access]:
     """Call access, and retry an unanswered call once. It is idempotent: a proof keeps its transaction."""

@@ -363,7 +363,7 @@ def _ends_more_than_the_view(error: BaseException) -> bool:
 def _answer_unpaid(
     checkout: DjangoCheckout, request: HttpRequest, response: HttpResponseBase | None
 ) -> HttpResponseBase:
-    """Without a payment: return the decided response, or else the view's own, unchanged."""
+    """Return the view's response if it may leave unpaid, without kept cookies; else the decided one."""
     if response is not None:
         try:
             if checkout.allow_unpaid(response.status_code, lambda: list_headers(response)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from faregate.core.models import Response, WireRequest
-from faregate.emulator.delivery import IS_CLOSING, Delivery
+from faregate.emulator.delivery import CLOSING_EXTENSION, Delivery
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 from faregate.rules.asgi import (
@@ -133,7 +133,7 @@ async def _transmit(delivery: Delivery, scope: Scope, receive: Receive, send: Se
 
 async def _delay(seconds: float, scope: Scope, receive: Receive) -> None:
     """Wait, but no longer than the client stays and the server runs."""
-    closing: Callable[[], bool] = scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
+    closing: Callable[[], bool] = scope.get("extensions", {}).get(CLOSING_EXTENSION, lambda: False)
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as waiting:
             waiting.start_soon(_watch_shutdown, closing, waiting.cancel_scope)

@@ -12,8 +12,8 @@ Ending = Literal["whole", "silence", "reset", "cut"]
 NO_RESPONSE: Final = Response(0)
 """Of a call that never reached the service. Only silence and a reset are delivered with it."""
 
-IS_CLOSING: Final = "faregate.closing"
-"""An extension of the scope by `server.py`: whether it is about to end, as a function."""
+CLOSING_EXTENSION: Final = "faregate.closing"
+"""The key of an extension of the scope, by `server.py`: a function that says whether it is about to end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import uvicorn
 from faregate.connections import BACKLOG, LimitedConnection
 from faregate.emulator.asgi import app
 from faregate.emulator.control.access import is_loopback
-from faregate.emulator.delivery import IS_CLOSING
+from faregate.emulator.delivery import CLOSING_EXTENSION
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.state_file import StateFile
 from faregate.emulator.tenants import Tenants
@@ -100,7 +100,7 @@ def _build_server(emulator: Emulator | Tenants, control: bool, state: StateFile 
 
     async def serving(scope: Scope, receive: Receive, send: Send) -> None:
         """Tells answers without an end when it is time to end: the server waits for them."""
-        scope.setdefault("extensions", {})[IS_CLOSING] = lambda: server.should_exit
+        scope.setdefault("extensions", {})[CLOSING_EXTENSION] = lambda: server.should_exit
         await served(scope, receive, send)
         if scope["type"] == "http":
             _collect_discarded(scope)

@@ -75,8 +75,8 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._idle_since: float | None = None
 
-    def wants_lock(self) -> bool:
-        """Whether `take_lock` must be called before `owner` gets a lease."""
+    def note_use(self) -> bool:
+        """Keep the thread from ending; return whether `take_lock` must be called before a lease."""
         self._idle_since = None
         return not self._has_tried_lock
 
@@ -94,7 +94,7 @@ class Heartbeat:
         return owner == self.owner or owner in self._former_owners
 
     def add(self, key: bytes, seconds: float) -> None:
-        """Renew the lease of this row until it is removed, for so many seconds at most."""
+        """Renew leases as long as this row has one: until it is removed, and for so many seconds at most."""
         with self._lock:
             self._leases[key] = monotonic() + seconds
             self._unwritten.pop(key, None)
@@ -122,7 +122,7 @@ class Heartbeat:
             self._thread = thread  # last: if the thread could not be started, the next lease tries again
 
     def renew_all(self) -> bool:
-        """Write one renewal, if there are leases, and give back. Return False when the thread must end."""
+        """Renew for this owner and former ones, and give back. Return False when the thread must end."""
         now = monotonic()
         with self._lock:
             # A copy, made in one step: `remove` takes no lock.
@@ -156,7 +156,7 @@ class Heartbeat:
             return None if key is None else self._unwritten.pop(key)
 
     def _update_owner(self) -> None:
-        """Take the id of a lock that was taken elsewhere. Leases under the old id are renewed under that."""
+        """Adopt the id of a lock that was taken anew. Leases under the former id are renewed under that."""
         if self.owner_lock is not None and self.owner_lock.owner != self.owner:
             self._former_owners.append(self.owner)
             self.owner = self.owner_lock.owner

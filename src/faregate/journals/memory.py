@@ -77,7 +77,7 @@ class MemoryJournal:
         self._purchases: dict[str, Row] = {}
         self._purchase_of: dict[bytes, str] = {}
         self._authorizations: dict[str, dict[bytes, Row]] = {}
-        self._delivered: OrderedDict[bytes, Row] = OrderedDict()
+        self._remembered: OrderedDict[bytes, Row] = OrderedDict()
         """Oldest first. A plain dict would look through what was taken from its front each time."""
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
@@ -89,7 +89,7 @@ class MemoryJournal:
     def clear(self) -> None:
         """Forget everything, open payments too: for tests."""
         with self._lock:
-            for rows in (self._rows, self._owed, self._unfetched, self._delivered, self._expiring):
+            for rows in (self._rows, self._owed, self._unfetched, self._remembered, self._expiring):
                 rows.clear()
             self._transactions.clear()
             self._purchases.clear()
@@ -106,9 +106,9 @@ class MemoryJournal:
             row = self._rows.get(key)
             if row is not None:
                 return self._claim_again(row, fingerprint, claimant.replay, now)
-            if len(self._rows) >= self._max_rows and self._delivered:
+            if len(self._rows) >= self._max_rows and self._remembered:
                 # A new payment matters more than to remember a delivered one.
-                self._forget(next(iter(self._delivered.values())))
+                self._forget(next(iter(self._remembered.values())))
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
             row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
@@ -175,7 +175,7 @@ class MemoryJournal:
     ) -> bool | EarlierPayment:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
-            if not self._is_free(transaction_id, lease.key):
+            if not self._may_have_transaction(transaction_id, lease.key):
                 return False
             purchase = ""
             if claimant is not None and row is not None:
@@ -199,7 +199,7 @@ class MemoryJournal:
     def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
-            if not self._is_free(transaction_id, lease.key):
+            if not self._may_have_transaction(transaction_id, lease.key):
                 return False
             recorded = row is not None and row.record_resumption(
                 lease, transaction_id, revision_id, resumed, now, self._policy
@@ -210,7 +210,7 @@ class MemoryJournal:
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
             now, row = self._clock(), self._rows.get(lease.key)
-            if not self._is_free(transaction_id, lease.key):
+            if not self._may_have_transaction(transaction_id, lease.key):
                 self._drop(lease, row)
                 return
             if row is not None:
@@ -362,7 +362,7 @@ class MemoryJournal:
         row.lease_to(self._holder(), now + self._policy.completion_lease, now)
         return row.to_pending_payment("")
 
-    def _is_free(self, transaction_id: str, key: bytes) -> bool:
+    def _may_have_transaction(self, transaction_id: str, key: bytes) -> bool:
         return self._transactions.get(transaction_id, key) == key
 
     def _note_authorization(self, row: Row) -> None:
@@ -412,7 +412,7 @@ class MemoryJournal:
             if row.has_expired_result(now):
                 self._bytes -= size_of(row.outcome)
                 row.drop_result()
-                self._delivered[row.key] = row
+                self._remembered[row.key] = row
                 self._note_expiry(row)
             else:
                 self._forget(row)
@@ -423,7 +423,7 @@ class MemoryJournal:
         self._purchases.pop(self._purchase_of.pop(row.key, ""), None)
         self._owed.pop(row.key, None)
         self._unfetched.pop(row.key, None)
-        self._delivered.pop(row.key, None)
+        self._remembered.pop(row.key, None)
         same = self._authorizations.get(row.authorization_hash, {})
         same.pop(row.key, None)
         if not same:

@@ -71,7 +71,7 @@ class RowAccess:
         return other
 
     def make_holder(self) -> Procedure[Holder]:
-        if self.heartbeat.wants_lock():
+        if self.heartbeat.note_use():
             yield self.run(self.heartbeat.take_lock)
         return Holder(self.heartbeat.owner, self.seller, make_id())
 

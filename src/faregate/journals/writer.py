@@ -20,7 +20,7 @@ from faregate.errors import ConfigurationError, FaregateError, JournalError
 W = TypeVar("W")
 
 MAX_BATCH = 256
-"""Enough to share a sync or a round trip, and few enough to be answered soon."""
+"""Nothing more is added to a batch that has so many. What one turn of a loop queued stays together."""
 
 
 # What callers wait for: in threads, and in event loops
@@ -29,7 +29,7 @@ MAX_BATCH = 256
 class Task(Generic[W]):
     """The work of one caller. A store sets its result, or its error; each task needs an error of its own."""
 
-    __slots__ = ("_begun", "error", "notify", "result", "wakes_in", "work")
+    __slots__ = ("_begun", "call_in_loop", "error", "notify", "result", "work")
 
     def __init__(self, work: W) -> None:
         self.work = work
@@ -37,8 +37,8 @@ class Task(Generic[W]):
         self.error: Exception | None = None
         self.notify: Callable[[], object]
         """Wakes the caller."""
-        self.wakes_in: Callable[..., object] | None = None
-        """Calls `notify` in the event loop of the caller, if there is one."""
+        self.call_in_loop: Callable[..., object] | None = None
+        """Calls a function in the event loop of the caller; None if a thread waits."""
         self._begun = threading.Lock()
 
     def try_begin(self) -> bool:
@@ -55,13 +55,16 @@ class Task(Generic[W]):
 
 
 class AsyncTask(Task[W]):
-    """The work of a caller in asyncio, which awaits `answer`. Only the writer's thread may begin it."""
+    """The work of a caller in asyncio, which awaits `answer`.
+
+    The writer's thread performs it, or its event loop withdraws it.
+    """
 
     __slots__ = ("_waiting", "answer", "deadline")
 
     def __init__(self, work: W, waiting: "WaitingLoop", deadline: float) -> None:
         super().__init__(work)
-        self.wakes_in = waiting.loop.call_soon_threadsafe
+        self.call_in_loop = waiting.loop.call_soon_threadsafe
         self.answer = waiting.loop.create_future()
         self.deadline = deadline
         self._waiting = waiting
@@ -140,10 +143,10 @@ def answer_all(batch: list[Task[Any]]) -> None:
     """Wake each caller, and each event loop once: that is a system call."""
     by_loop: dict[Callable[..., object], list[Task[Any]]] = {}
     for task in batch:
-        if task.wakes_in is None:
+        if task.call_in_loop is None:
             task.notify()
         else:
-            by_loop.setdefault(task.wakes_in, []).append(task)
+            by_loop.setdefault(task.call_in_loop, []).append(task)
     for call_in_loop, tasks in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended, and its callers with it
             call_in_loop(_notify_all, tasks)
@@ -229,7 +232,7 @@ class Writer(Generic[W]):
         import trio
 
         answered, task = trio.Event(), Task(work)
-        task.notify, task.wakes_in = answered.set, trio.lowlevel.current_trio_token().run_sync_soon
+        task.notify, task.call_in_loop = answered.set, trio.lowlevel.current_trio_token().run_sync_soon
         try:
             self._submit([task])
             with trio.move_on_after(self._timeout):

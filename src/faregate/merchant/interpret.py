@@ -4,11 +4,12 @@ Rules
 1. Paid means: HTTP 200, `succeeded`, our transaction id, a receipt, and exactly one sane `PAYMENT-RESPONSE`
    header, all on one reply to complete. Every part missing means: not proven.
 2. Free means the literal null; granted means a well-formed id.
-3. A completion's status that is not known is pending, never succeeded. From a transaction's nothing follows.
+3. A completion's status that is not known is pending, never succeeded. An unknown status of a
+   transaction is `UNRECOGNIZED`: nothing is concluded from it.
 4. A 402 is only a 402 if a payer can act on it.
 5. Only the fields that a decision needs are read. Others may be missing, null or of another shape. The
    content of a receipt is passed on, not judged.
-Anything that is not the contract's raises `BadAnswer`.
+A body that cannot be read raises `BadAnswer`. What can be read, and proves nothing, is unknown or failed.
 """
 
 import json
@@ -79,7 +80,7 @@ def parse_error_body(reply: Response) -> tuple[str, str]:
 
 
 def parse_error(reply: Response) -> Exception:
-    """The contract's error in this reply; `BadAnswer` if the body is not an error body."""
+    """Return the error of this reply, of code `unknown` if its body is unreadable; `BadAnswer` below 400."""
     try:
         code, message = parse_error_body(reply)
     except BadAnswer as error:
@@ -115,11 +116,11 @@ def parse_access(reply: Response) -> Access:
             return _parse_decision(parse_object(reply))
         case 202:
             pending = _parse_pending(reply)
-            return AccessPending(_strip_proof(reply, pending), _find_transaction_id(pending))
+            return AccessPending(_keep_if_unproven(reply, pending), _find_transaction_id(pending))
         case 402 if _find_header(reply, INSTRUCTIONS) is not None:
             return AccessUnpaid(reply)
         # A 422 that the service did not write says nothing about the revision.
-        case 422 if _find_error(reply) is not None:
+        case 422 if _find_error_code(reply) is not None:
             return RevisionRejected(_parse_failure(reply))
         case _:
             return _parse_failure(reply)
@@ -139,7 +140,7 @@ def _parse_decision(decision: dict[str, Any]) -> AccessFree | AccessGranted:
 def _parse_failure(reply: Response) -> AccessFailed:
     status = 503 if reply.status >= 500 or reply.status == 429 else 502
     return AccessFailed(
-        status, f"access was answered with {reply.status} {_find_error_code(reply)}", _find_retry_after(reply)
+        status, f"access was answered with {reply.status} {_name_error_code(reply)}", _find_retry_after(reply)
     )
 
 
@@ -179,8 +180,8 @@ def _find_transaction_id(fields: dict[str, Any] | None) -> str | None:
     return value if isinstance(value, str) and _TRANSACTION_ID.fullmatch(value) else None
 
 
-def _strip_proof(reply: Response, fields: dict[str, Any] | None) -> Response:
-    """The reply, unless it is not JSON or already carries what only a proven payment may."""
+def _keep_if_unproven(reply: Response, fields: dict[str, Any] | None) -> Response:
+    """Return the reply, or an empty 202 if it names no transaction or carries what only a paid one may."""
     early = fields is None or fields.get("payment_response") is not None or fields.get("receipt") is not None
     return Response(202) if early or _find_transaction_id(fields) is None else reply
 
@@ -189,7 +190,7 @@ def _parse_settling(reply: Response, transaction_id: str) -> CompletionPending |
     pending = _parse_pending(reply)
     if _find_transaction_id(pending) != transaction_id:
         return CompletionUnknown("the reply is not about this transaction")
-    return CompletionPending(_strip_proof(reply, pending))
+    return CompletionPending(_keep_if_unproven(reply, pending))
 
 
 def _parse_unpaid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid | CompletionUnknown:
@@ -213,11 +214,11 @@ def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:
     if not 400 <= reply.status < 600 or reply.status == 402:
         return CompletionUnknown(f"complete was answered with {reply.status}")
     return CompletionRejected(
-        reply.status, _find_error_code(reply), _find_retry_after(reply), _find_error(reply) is not None
+        reply.status, _name_error_code(reply), _find_retry_after(reply), _find_error_code(reply) is not None
     )
 
 
-def _find_error(reply: Response) -> str | None:
+def _find_error_code(reply: Response) -> str | None:
     """The code of an error that the service itself wrote; None for what a proxy says in its place."""
     try:
         return parse_error_body(reply)[0]
@@ -225,8 +226,8 @@ def _find_error(reply: Response) -> str | None:
         return None
 
 
-def _find_error_code(reply: Response) -> str:
-    code = _find_error(reply)
+def _name_error_code(reply: Response) -> str:
+    code = _find_error_code(reply)
     return "unreadable" if code is None else code
 
 

@@ -92,7 +92,10 @@ class RedactedHeaders(tuple[Header, ...]):
 
 
 def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
-    """Both, checked: a value with line breaks or beyond ASCII is a `ValueError` that does not repeat it."""
+    """Return both. The values of `more` are printable ASCII without spaces around them, and not empty.
+
+    Raises `ValueError`, which does not repeat the value.
+    """
     for header in more:
         if header is JSON_HEADER:
             continue
@@ -101,7 +104,7 @@ def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
         is_ascii = value.isascii() and not value.encode().translate(None, _PRINTABLE)
         if not (value and is_ascii and value == value.strip()):
             value = ""
-            raise ValueError(f"{name}: a header value is visible ASCII without line breaks")
+            raise ValueError(f"{name}: a header value is printable ASCII without line breaks, and not empty")
     return RedactedHeaders((*constant, *more))
 
 

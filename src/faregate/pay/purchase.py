@@ -4,9 +4,10 @@ Rules
 1. One purchase signs at most one payment. A second 402 ends it.
 2. A payment is on disk before it is first sent, and stays there while it may be charged.
 3. While it may be charged, it is sent again and no other one is signed. That it was not charged is certain
-   only if the seller says so in the words of faregate, or if the first response of all to it is a refusal and
-   it has expired since.
-4. Pauses follow the seller's `Retry-After`, and last at most `wait` seconds in all.
+   only if the seller says so in the words of faregate, or if the first response of all to it is a 4xx of the
+   seller's handler, or a refusal and it has expired since.
+4. Pauses follow the seller's `Retry-After`. None ends later than `wait` seconds after the payment is first
+   sent.
 """
 
 import secrets
@@ -86,7 +87,8 @@ class SellerMessage:
 
 @dataclass(frozen=True, slots=True)
 class PurchaseResult:
-    """`response` is the last one; None if there was none, or if only the price was asked for.
+    """`response` is the last one; None if there was none, and if the price was shown or the
+    purchase interrupted.
 
     `is_decided` says that nothing is left to learn about the payment: its result arrived, or it is certain
     that it was not charged. `was_resumed` says that an earlier call had signed it.
@@ -118,7 +120,10 @@ def ignore_step(_step: ProgressStep) -> None:
 
 @dataclass(slots=True)
 class Purchase:
-    """One purchase. `wait` limits all pauses together, in seconds; `report` is called at each step."""
+    """One purchase. `report` is called at each step.
+
+    No pause ends later than `wait` seconds after the payment is first sent.
+    """
 
     request: RequestSpec
     payment_file: PaymentFile

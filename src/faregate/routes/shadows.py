@@ -63,7 +63,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
 def build_samples(parts: Sequence[Part], values: tuple[str, ...] = VALUES) -> list[str]:
-    """Build texts that a pattern matches. None if no value fits one of its parameters."""
+    """Build texts that a pattern matches. An empty list if no value fits one of its parameters."""
     choices = [[part] if isinstance(part, str) else _list_values(part.regex, values) for part in parts]
     if not all(choices):
         return []

@@ -326,7 +326,7 @@ class MemoryStore:
     def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
         return True
 
-    def record_sending(
+    def record_answer(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
         return

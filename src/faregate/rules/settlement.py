@@ -172,12 +172,12 @@ def find_result(transaction: Transaction, attempt: Attempt, deps: Dependencies) 
             return seen
     ready = _sign(transaction, attempt, deps)
     if isinstance(ready, PaymentPostponed):
-        deps.store.record_sending(transaction, attempt, None, ready.reason)
+        deps.store.record_answer(transaction, attempt, None, ready.reason)
         return payments.look(payment, terms, attempt)
     sent = payments.send(payment, terms, ready)
     if not isinstance(sent, PaymentSent):
         return sent
-    deps.store.record_sending(transaction, ready, sent.transaction_hash, sent.note)
+    deps.store.record_answer(transaction, ready, sent.transaction_hash, sent.note)
     if sent.transaction_hash is not None and sent.transaction_hash not in ready.hashes:
         ready = replace(ready, hashes=(*ready.hashes, sent.transaction_hash))
     return payments.look(payment, terms, ready)

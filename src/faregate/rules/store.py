@@ -201,7 +201,7 @@ class Store(Protocol):
         """Write down the signed transfer and take its gas nonce, in one commit; False if it is taken."""
         ...
 
-    def record_sending(
+    def record_answer(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
         """Write down what the answer to a sent payment was."""

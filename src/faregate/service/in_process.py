@@ -73,7 +73,7 @@ find_database = find_in_process_database
 _keeps_address = ContextVar("keeps_address", default=False)
 
 
-class _Own:
+class _OwnAccounts:
     """The `Accounts` of calls from this process: whatever key they carry, they are the seller's own."""
 
     def __init__(self, runtime: Runtime, account: AccountRow) -> None:
@@ -95,10 +95,10 @@ class _Own:
         return self.authenticate("") if granted is None else granted[1]
 
 
-class _LastGrant:
-    """The `Accounts` of calls that finish a payment: like `_Own`, without a read of the account."""
+class _AccountsWithoutRead:
+    """The `Accounts` of calls that finish a payment: like `_OwnAccounts`, without a read of the account."""
 
-    def __init__(self, own: _Own) -> None:
+    def __init__(self, own: _OwnAccounts) -> None:
         self._own = own
 
     def authenticate(self, secret: str) -> KeyGrant:
@@ -110,8 +110,8 @@ class _Running:
     """The service as this process has opened it."""
 
     runtime: Runtime
-    own: _Own
-    last_grant: _LastGrant
+    own: _OwnAccounts
+    last_grant: _AccountsWithoutRead
     close: Callable[[], None]
 
 
@@ -140,7 +140,7 @@ class InProcessService:
         self._limiters = tuple(RunVar[anyio.CapacityLimiter](f"faregate.service.{n}") for n in range(2))
         self._lock = threading.RLock()
         self._running: _Running | None = None
-        self._has_begun = False
+        self._has_workers = False
         self._is_address_set = False
         self._pid = 0
         self._journal: SqliteDatabase | None = None
@@ -162,7 +162,7 @@ class InProcessService:
                 if path == PRICES:
                     return json_value_response(self._publish(json.loads(body or b"{}")))
                 running = self._open()
-                self._begin(running)
+                self._start_workers(running)
                 accounts = running.last_grant if finishes_payment(url) else running.own
                 return respond(WireRequest(method, path, headers, body), accounts)
         except (DatabaseError, StoreUnavailable) as error:
@@ -186,7 +186,7 @@ class InProcessService:
         """Stop the workers, and close the database. A later call opens it again."""
         with self._lock:
             running, self._running = self._running, None
-            has_begun, self._has_begun = self._has_begun, False
+            has_begun, self._has_workers = self._has_workers, False
             self._is_address_set = False
             is_own = self._pid == os.getpid()
         if running is None or not is_own:
@@ -210,9 +210,12 @@ class InProcessService:
     # The service
 
     def start(self) -> None:
-        """Open the database, and settle what waits. Raises `ConfigurationError`."""
+        """Open the database, set the address that is paid, and start the workers.
+
+        Raises `ConfigurationError`.
+        """
         try:
-            self._begin(self._open_for_sale())
+            self._start_workers(self._open_for_sale())
         except (DatabaseError, StoreUnavailable) as error:
             raise ConfigurationError(f"The service in this process cannot start: {error}") from error
 
@@ -232,7 +235,7 @@ class InProcessService:
             return running
         with self._lock:
             if self._running is None or self._pid != os.getpid():
-                self._running, self._has_begun = self._open_anew(), False
+                self._running, self._has_workers = self._open_anew(), False
                 self._pid = os.getpid()
             return self._running
 
@@ -256,13 +259,13 @@ class InProcessService:
             running.runtime.storage.database.write_with(self._journal)
         return running
 
-    def _begin(self, running: _Running) -> None:
-        if self._has_begun or self._is_reader:
+    def _start_workers(self, running: _Running) -> None:
+        if self._has_workers or self._is_reader:
             return
         with self._lock:
-            if not self._has_begun and self._running is running:
+            if not self._has_workers and self._running is running:
                 running.runtime.begin(daemon=True)
-                self._has_begun = True
+                self._has_workers = True
 
     def _publish(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         running = self._open_for_sale()
@@ -286,7 +289,7 @@ class InProcessService:
             _abandoned.append(self._running)  # closing it would end locks and sessions of the parent
         self._lock = threading.RLock()
         self._pools = _make_pools()  # the threads are the parent's
-        self._running, self._has_begun, self._is_address_set = None, False, False
+        self._running, self._has_workers, self._is_address_set = None, False, False
 
 
 def _make_pools() -> tuple[ThreadPoolExecutor, ...]:
@@ -315,8 +318,8 @@ def _open_to_read(settings: Settings, environment: Environment) -> _Running:
 
 
 def _make_running(runtime: Runtime, account: AccountRow, stack: ExitStack) -> _Running:
-    own = _Own(runtime, account)
-    return _Running(runtime, own, _LastGrant(own), stack.pop_all().close)
+    own = _OwnAccounts(runtime, account)
+    return _Running(runtime, own, _AccountsWithoutRead(own), stack.pop_all().close)
 
 
 def _check_version(journal: SqliteDatabase) -> None:

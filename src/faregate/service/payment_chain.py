@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 from faregate.rules.payments import SettlementPending, SettlementResult
-from faregate.service.chain.chain_view import ChainView
+from faregate.service.chain.majority_view import ChainView
 from faregate.service.chain.node import ChainNode
 from faregate.service.chain.received_transfers import (
     ReceivedTransfer,

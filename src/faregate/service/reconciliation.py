@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
 from faregate.rules.payments import PaymentRefused, PaymentSettled
-from faregate.service.chain.chain_view import ChainView, NodesDisagree
+from faregate.service.chain.majority_view import ChainView, NodesDisagree
 from faregate.service.chain.received_transfers import (
     DisputedTransfer,
     ReceivedTransfer,

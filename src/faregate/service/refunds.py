@@ -7,7 +7,7 @@ from typing import Final
 
 from faregate.errors import ConfigurationError
 from faregate.rules.payments import PaymentSettled
-from faregate.service.chain.chain_view import ChainView
+from faregate.service.chain.majority_view import ChainView
 from faregate.service.chain.received_transfers import ReceivedTransfer
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.engine import Database

@@ -23,9 +23,9 @@ from faregate.rules.payments import (
 )
 from faregate.rules.settlement import find_result
 from faregate.service.callers import describe_account
-from faregate.service.chain.chain_view import NodesDisagree
-from faregate.service.chain.node_verdict import REORG_BLOCKS
+from faregate.service.chain.majority_view import NodesDisagree
 from faregate.service.chain.received_transfers import ReceivedTransfer
+from faregate.service.chain.settlement_verdict import REORG_BLOCKS
 from faregate.service.database import reorg_records
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database

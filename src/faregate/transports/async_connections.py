@@ -17,7 +17,7 @@ from faregate.transports.connections import (
     is_readable,
     make_ssl_context,
 )
-from faregate.transports.exchange import (
+from faregate.transports.messages import (
     MalformedReply,
     NoReply,
     Origin,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import certifi
 
-from faregate.transports.exchange import Origin, Reply, ReplyReader, RequestBytes
+from faregate.transports.messages import Origin, Reply, ReplyReader, RequestBytes
 
 CHUNK = 64 * 1024
 ADDRESS_SECONDS = 2.0

@@ -16,7 +16,7 @@ from faregate.transports.base import (
     build_response,
 )
 from faregate.transports.connections import HttpConnection
-from faregate.transports.exchange import (
+from faregate.transports.messages import (
     MalformedReply,
     Origin,
     Reply,

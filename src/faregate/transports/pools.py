@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import sniffio
 
 if TYPE_CHECKING:
-    from faregate.transports.exchange import Origin
+    from faregate.transports.messages import Origin
 
 P = TypeVar("P")
 C = TypeVar("C", bound="Reusable")
@@ -122,7 +122,7 @@ class Reusable(Protocol):
 class IdleStack(Generic[C]):
     """Connections that no call uses. The one used last is taken first, so that the others can grow old.
 
-    No step looks through all of them. A connection that is of no more use waits for `pop_unused`.
+    Usually one look is enough. A connection that is old, stale or of another origin waits for `pop_unused`.
     """
 
     def __init__(self, keep_seconds: float) -> None:
@@ -167,7 +167,7 @@ class IdleStack(Generic[C]):
         return None
 
     def mark_closed(self) -> None:
-        """Keep nothing from now on."""
+        """From now on `pop_unused` gives every connection."""
         self._is_closed = True
 
 

@@ -12,7 +12,7 @@ from faregate.rules.store import Store
 
 NETWORK: Final = {"verify", "look", "sign", "send"}
 WRITING: Final = {
-    *("authorize", "record_outcome", "begin_attempt", "record_signed", "record_sending"),
+    *("authorize", "record_outcome", "begin_attempt", "record_signed", "record_answer"),
     *("record_settled", "record_failed", "postpone", "take_job", "replace_transfer"),
 }
 BY_WORKERS: Final = ("take_job", "replace_transfer")

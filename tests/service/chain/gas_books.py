@@ -126,7 +126,7 @@ class GasBooks:
     def begin_attempt(self, row: Row) -> Attempt | None:
         return row.begin() if isinstance(row.seen, SettlementPending) else None
 
-    def record_sending(self, row: Row, _attempt: Attempt, found: str | None, note: str) -> None:
+    def record_answer(self, row: Row, _attempt: Attempt, found: str | None, note: str) -> None:
         row.notes = (*row.notes, note)
         if found is not None and found not in row.hashes:
             row.hashes = (*row.hashes, found)

@@ -12,7 +12,7 @@ from faregate.errors import ConfigurationError
 from faregate.rules.payments import Attempt, PaymentRefused, PaymentsUnavailable, PaymentVerified
 from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.facilitator_backend import FacilitatorPayments
-from faregate.service.chain.failover import FIRST_REST
+from faregate.service.chain.node_order import FIRST_REST
 from faregate.system import system_clock
 from tests.service.chain.facilitated import PRICE, make_client, make_terms, read_chain, sign_payment
 from tests.support.chain import USDC, ChainPayer, LocalChain

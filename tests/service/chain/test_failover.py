@@ -15,7 +15,7 @@ from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.direct.gas_account import GasAccount
 from faregate.service.chain.direct.signers import KeySigner
-from faregate.service.chain.failover import FIRST_REST, LONGEST_REST, Rest, take_turns
+from faregate.service.chain.node_order import FIRST_REST, LONGEST_REST, Rest, take_turns
 from faregate.service.chain.rpc import RpcClient, RpcError
 from tests.service.chain.books import Books, MakeReader
 from tests.service.chain.direct_fixtures import DirectSettlement

@@ -26,7 +26,7 @@ from faregate.emulator.clock import EmulatorClock
 from faregate.emulator.console.changes import ChangeTracker
 from faregate.emulator.control.common import ControlError, get_emulator, get_tenants, parse_environment
 from faregate.emulator.control.faults import format_faults
-from faregate.emulator.delivery import IS_CLOSING
+from faregate.emulator.delivery import CLOSING_EXTENSION
 from faregate.emulator.emulator import Emulator
 from faregate.emulator.tenants import Tenants
 
@@ -90,7 +90,7 @@ async def stream_events(request: Request) -> StreamingResponse:
     """Stream the tenant's changes as server-sent events."""
     emulator = get_emulator(request)
     tracker = ChangeTracker(parse_environment(request))
-    is_closing: Callable[[], bool] = request.scope.get("extensions", {}).get(IS_CLOSING, lambda: False)
+    is_closing: Callable[[], bool] = request.scope.get("extensions", {}).get(CLOSING_EXTENSION, lambda: False)
     name: str = request.path_params["name"]
     stream = _generate_events(get_tenants(request), name, emulator, tracker, is_closing)
     # X-Accel-Buffering: nginx would otherwise collect the events and deliver them late.

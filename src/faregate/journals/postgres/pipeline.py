@@ -42,7 +42,7 @@ class _Compiled(NamedTuple):
 
 
 def encode(sql: str, *values: Any) -> Query:
-    """Texts and bytes are sent as they are, which may contain any byte; the rest as SQL writes it."""
+    """Texts and bytes are sent as they are, with any byte; numbers and booleans as Python writes them."""
     encoded: list[bytes | None] = []
     formats: list[int] = []
     for value in values:
@@ -136,7 +136,7 @@ class PostgresStatement(NamedTuple):
     durable: bool | None = None
     """None if it reads."""
     check: tuple[str, Sequence[Any], int] | None = None
-    """A query, and how many rows it finds if a write that now changes nothing was done before."""
+    """A query, and write_settings many rows it finds if a write that now changes nothing was done before."""
     inserted_at: float | None = None
     """None if it inserts no row."""
     release: Query | None = None
@@ -157,10 +157,13 @@ class Failure(NamedTuple):
 
 
 def perform(
-    batch: Sequence[Task[PostgresStatement]], how: Sequence[str], connection: Connection, is_retry: bool
+    batch: Sequence[Task[PostgresStatement]],
+    write_settings: Sequence[str],
+    connection: Connection,
+    is_retry: bool,
 ) -> Failure | None:
     """Perform all or none. Raises `psycopg.Error` if the connection was lost, or the commit failed."""
-    settings = encode("", *how)
+    settings = encode("", *write_settings)
     works = [task.work for task in batch]
     queries = [work.query if work.durable is None else work.query.extend(settings) for work in works]
     results = run_transaction(connection, queries)

@@ -175,7 +175,7 @@ class PostgresStore(BatchedRows):
             case Replace(key, stamp, changes, durable):
                 query = encode(_replace(tuple(changes)), *changes.values(), mine, key, stamp)
                 check = (_HAS_STAMP, (mine, key, changes["stamp"]), 1)
-                release = self._release_purchase(operation)
+                release = self._build_release(operation)
                 return PostgresStatement(query, _is_one, durable, check, release=release)
             case Delete(key, stamp):
                 query = encode(_DELETE, mine, key, stamp)
@@ -219,13 +219,13 @@ class PostgresStore(BatchedRows):
             query = encode(f"{statement} AND {_HOW}", mine, mine, now, limit)
             yield Task(PostgresStatement(query, parse, durable=False))
 
-    def _release_purchase(self, operation: Replace) -> Query | None:
+    def _build_release(self, operation: Replace) -> Query | None:
         """End the same purchase of a row whose result this process has sent; others decide by themselves."""
         key, stamp, changes, _ = operation
         purchase = changes.get("purchase")
         if not purchase or purchase.startswith(IDENTIFIED):
             return None
-        # A stamp was never used for any row, so it may serve two.
+        # The new stamp is in no row yet, so two rows may get it.
         mine = self._namespace
         return encode(_END_PURCHASE, changes["stamp"], mine, purchase, mine, key, stamp)
 

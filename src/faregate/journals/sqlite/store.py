@@ -168,7 +168,7 @@ class SqliteStore(BatchedRows):
         values = (*columns.values(), self._namespace, key, stamp)
         written = self._namespace, key, changes["stamp"]
         update = RowWrite(
-            _update(tuple(columns)), values, written, durable, release=self._release_purchase(operation)
+            _update(tuple(columns)), values, written, durable, release=self._build_release(operation)
         )
         if not is_large:
             return update
@@ -182,13 +182,13 @@ class SqliteStore(BatchedRows):
 
         return Change(replace, durable)
 
-    def _release_purchase(self, operation: Replace) -> tuple[str, Sequence[Any]] | None:
+    def _build_release(self, operation: Replace) -> tuple[str, Sequence[Any]] | None:
         """End the same purchase of a row whose result this process has sent; others decide by themselves."""
         key, stamp, changes, _ = operation
         purchase = changes.get("purchase")
         if not purchase or purchase.startswith(IDENTIFIED):
             return None
-        # A stamp was never used for any row, so it may serve two.
+        # The new stamp is in no row yet, so two rows may get it.
         mine = self._namespace
         return _END_PURCHASE, (changes["stamp"], mine, purchase, mine, key, stamp)
 

@@ -22,13 +22,13 @@ from faregate.rules.payments import (
     SettlementResult,
 )
 from faregate.service.chain.authorization_endings import ContradictoryNode
-from faregate.service.chain.chain_view import ChainView, open_view
 from faregate.service.chain.deadline import get_time_left, limit_time
-from faregate.service.chain.failover import take_turns
+from faregate.service.chain.majority_view import ChainView, open_view
 from faregate.service.chain.node import At, ChainNode
-from faregate.service.chain.node_verdict import Judge, SettlementQuery, Verdict
+from faregate.service.chain.node_order import take_turns
 from faregate.service.chain.rpc import CALL_SECONDS, RpcClient, RpcError, RpcNode
 from faregate.service.chain.settlement_agreement import Agreement, agree_without_proof
+from faregate.service.chain.settlement_verdict import Judge, SettlementQuery, Verdict
 from faregate.transports import Choice
 from faregate.x402.eip712 import compute_domain_separator
 from faregate.x402.models import SignedPayment, Terms

@@ -22,7 +22,7 @@ from faregate.merchant.json_text import from_json, to_json
 from faregate.merchant.sender import BaseURL, RedactedHeaders, merge_headers
 from faregate.rules.payments import PaymentSent
 from faregate.service.chain.deadline import get_time_left
-from faregate.service.chain.failover import Rest
+from faregate.service.chain.node_order import Rest
 from faregate.service.chain.safe_text import clean_text
 from faregate.transports import Choice, make_sync
 from faregate.x402.headers import build_requirements

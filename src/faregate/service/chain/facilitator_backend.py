@@ -24,7 +24,7 @@ from faregate.rules.verification import USED, check_payment, refuse_short_balanc
 from faregate.service.chain.chain_reader import VERIFY_SECONDS, ChainReader
 from faregate.service.chain.deadline import get_time_left, limit_time
 from faregate.service.chain.facilitator import FacilitatorClient, FacilitatorUnavailable
-from faregate.service.chain.failover import take_turns
+from faregate.service.chain.node_order import take_turns
 from faregate.system import system_clock
 from faregate.x402.models import SignedPayment, Terms
 from faregate.x402.tokens import Token

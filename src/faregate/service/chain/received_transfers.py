@@ -16,8 +16,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from faregate.service.chain.abi import encode_topic
-from faregate.service.chain.chain_view import ChainView, count_disagreements
 from faregate.service.chain.evidence import TRANSFER, USED, Log
+from faregate.service.chain.majority_view import ChainView, count_disagreements
 from faregate.service.chain.node import LOG_BLOCKS, ChainNode
 from faregate.service.chain.permit_calls import read_permit_call
 from faregate.service.chain.rpc import RpcError, RpcNode

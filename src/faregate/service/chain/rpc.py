@@ -19,7 +19,7 @@ from faregate.errors import ConfigurationError, ServiceError
 from faregate.logs import log
 from faregate.merchant.json_text import from_json, to_json
 from faregate.service.chain.deadline import get_time_left
-from faregate.service.chain.failover import Rest, take_turns
+from faregate.service.chain.node_order import Rest, take_turns
 from faregate.transports import Choice, ReplyTooLarge, Transport, make_sync
 
 CALL_SECONDS: Final = 5.0

@@ -18,8 +18,8 @@ from faregate.rules.payments import PaymentRefused, PaymentSettled, SettlementPe
 from faregate.service.chain.authorization_endings import ContradictoryNode
 from faregate.service.chain.deadline import limit_time
 from faregate.service.chain.node import ChainNode
-from faregate.service.chain.node_verdict import REORG_BLOCKS, Judge, SettlementQuery, Verdict
 from faregate.service.chain.rpc import RpcError, RpcNode
+from faregate.service.chain.settlement_verdict import REORG_BLOCKS, Judge, SettlementQuery, Verdict
 
 CONFIRM_SECONDS: Final = 4.0
 """How long the other nodes are asked. Nodes that are behind are waited for within this time."""

@@ -4,7 +4,8 @@ This module decides who may make the next attempt. What an attempt does is in `r
 which thread in `service/settlement_workers.py`.
 
 An attempt is in the database before anything is sent. Its number is the fencing token of its lease: once
-another attempt has begun, what the earlier one still writes about itself is refused.
+another attempt has begun, the earlier one can neither record a signed transfer nor postpone. The answer to
+what it has sent is still recorded, in its own row.
 """
 
 from collections.abc import Sequence
@@ -110,7 +111,7 @@ _OF_ATTEMPT: Final = (
     & (attempts.c.transaction == bindparam("of_transaction"))
     & (attempts.c.number == _NUMBER)
 )
-_RECORD_SENT: Final = Statement(
+_RECORD_ANSWER: Final = Statement(
     update(attempts)
     .where(_OF_ATTEMPT)
     .values(
@@ -129,7 +130,7 @@ _IS_LOOSE: Final = (
     .exists()
 )
 # Locks the row: no other attempt can begin between this look and the commit.
-_GET_LEASE: Final = (
+_LOCK_LATEST_ATTEMPT: Final = (
     select(T.attempts).where(OF_ID, or_(T.finished_at.is_(None), _IS_LOOSE)).with_for_update(of=transactions)
 )
 _POSTPONE: Final = (
@@ -143,15 +144,15 @@ _POSTPONE_AS: Final = {
     "settling": _POSTPONE.values(settling_at=func.coalesce(T.settling_at, STAMP)),
     "reconciling": _POSTPONE.values(reconciling_at=func.coalesce(T.reconciling_at, STAMP)),
 }
-_MAY_PARK: Final = (
+_UPDATE_SUBMITTED: Final = (
     update(transactions)
     .where(OF_ID, T.submitted_at.is_not(None), T.finished_at.is_(None))
     .returning(*CHANGING)
 )
-_PARK: Final = _MAY_PARK.where(T.parked_at.is_(None)).values(
+_PARK: Final = _UPDATE_SUBMITTED.where(T.parked_at.is_(None)).values(
     parked_at=NOW, parked_reason=bindparam("reason"), next_attempt_at=None
 )
-_UNPARK: Final = _MAY_PARK.values(parked_at=None, next_attempt_at=_NEXT)
+_UNPARK: Final = _UPDATE_SUBMITTED.values(parked_at=None, next_attempt_at=_NEXT)
 _GET_NONCE: Final = select(gas_accounts.c.next_nonce).where(
     gas_accounts.c.chain == bindparam("chain"), gas_accounts.c.address == bindparam("address")
 )
@@ -207,7 +208,7 @@ class AttemptRecord:
 def begin_attempt(
     database: Database, account: int, stored: StoredTransaction, lease: Lease
 ) -> Attempt | None:
-    """Begin an attempt; None while another one runs, or at the end."""
+    """Begin an attempt; None while another one has the lease, and if it is not submitted, parked or ended."""
     values = _describe_beginning(account, stored, lease)
     if database.is_sqlite:
         rows = database.change(_BEGIN_ON_SQLITE, values, then=_WRITE_ON_SQLITE)
@@ -274,7 +275,7 @@ def read_attempt(connection: Connection, account: int, stored: StoredTransaction
 def begin_attempt_again(
     connection: Connection, account: int, stored: StoredTransaction, now: int
 ) -> tuple[StoredTransaction, Attempt]:
-    """Begin an attempt of a payment that has succeeded, in the transaction that has leased it."""
+    """Begin an attempt of a payment that has succeeded, and that the caller has leased before."""
     keys = {"of_account": account, "of_transaction": stored.id}
     begun = stored.with_change(dict(connection.execute(_BEGIN_AGAIN, keys).mappings().one()))
     connection.execute(_WRITE_AGAIN, {**keys, "clock": now, "owner": None})
@@ -307,7 +308,7 @@ def record_signed(
     Raises `DatabaseError` if another attempt has begun meanwhile: then this one must send nothing new.
     """
     keys = {"of_account": account, "of_transaction": stored.id}
-    if connection.execute(_GET_LEASE, keys).scalar_one_or_none() != attempt.number:
+    if connection.execute(_LOCK_LATEST_ATTEMPT, keys).scalar_one_or_none() != attempt.number:
         raise DatabaseError(f"attempt {attempt.number} of {stored.id} lost its lease: it must not send")
     if not _take_nonce(connection, keys, attempt, signed):
         return False
@@ -315,7 +316,7 @@ def record_signed(
     return True
 
 
-def record_sending(
+def record_answer(
     database: Database,
     account: int,
     stored: StoredTransaction,
@@ -328,7 +329,7 @@ def record_sending(
     """Write down the answer to what this attempt sent."""
     values = {"of_account": account, "of_transaction": stored.id, "attempt": number}
     answered = {**values, "answered_hash": answered_hash, "answer": note[:MAX_NOTE]}
-    database.change(_RECORD_SENT, answered, durable=durable)
+    database.change(_RECORD_ANSWER, answered, durable=durable)
 
 
 def postpone(

@@ -192,7 +192,7 @@ class SqlStore:
             return self._authorize_first(row, verified.payer, now)
         authorized = authorize(self._database, self.account.id, row, now, durable=self._is_durable)
         if authorized is None:
-            has_gone_back = self._has_gone_back(row, remembers_payer=True)
+            has_gone_back = self._forget_if_older_copy(row, remembers_payer=True)
             return self._authorize_first(row, verified.payer, now) if has_gone_back else None
         return self._build_authorized({**authorized, **payer})
 
@@ -203,7 +203,7 @@ class SqlStore:
             self._database, self.account.id, row, now, payer, durable=self._is_durable
         )
         if authorized is None:
-            self._has_gone_back(row, remembers_payer=False)
+            self._forget_if_older_copy(row, remembers_payer=False)
             return None
         observed = {name: authorized[name] for name in ("payer_id", "identifier", "payer_created_at")}
         self._memory.payers.put(self.account.id, observed)
@@ -213,8 +213,8 @@ class SqlStore:
         self._stamps.remember(row["created_at"])
         return StoredTransaction(row, self._resolve)
 
-    def _has_gone_back(self, row: dict[str, Any], *, remembers_payer: bool) -> bool:
-        """Return whether the payer that is remembered is gone, and forget everything then.
+    def _forget_if_older_copy(self, row: dict[str, Any], *, remembers_payer: bool) -> bool:
+        """Forget everything if what is remembered is gone; return whether the payer was.
 
         Raises `DatabaseError` if what is sold is gone: it must be read again, and asked for again.
         """
@@ -268,7 +268,7 @@ class SqlStore:
             return self._change(transaction, ACCEPT_USED, {**values, "used": used_atomic})
         if self._options.is_simulated or not begins_attempt:
             return self._change(transaction, ACCEPT_SUCCEEDED, values)
-        stored, lease = self._own(transaction), self._build_lease(clock)
+        stored, lease = self._to_stored(transaction), self._build_lease(clock)
         submitted = attempts.submit(self._database, self.account.id, stored, values, lease)
         if submitted is None:
             return None
@@ -280,7 +280,7 @@ class SqlStore:
     def find_settlement_rule(self, transaction: Transaction) -> SettlementRule | None:
         if not self._options.is_simulated:
             return None
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         if stored.plan is not None:
             return stored.plan
         payer = stored.row["payer"]
@@ -293,7 +293,7 @@ class SqlStore:
     def schedule(
         self, transaction: Transaction, rule: SettlementRule, due: datetime | None, at: datetime
     ) -> StoredTransaction:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         values = {
             **self._keys,
             "now": to_microseconds(at),
@@ -304,7 +304,7 @@ class SqlStore:
         return changed or self._read(stored)
 
     def count_read(self, transaction: Transaction) -> SettlementRule | None:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         rule = stored.plan if self._options.is_simulated else None
         if rule is None:
             return IMMEDIATE if self._may_attempt(stored) else None
@@ -317,8 +317,8 @@ class SqlStore:
     def _may_attempt(self, stored: StoredTransaction) -> bool:
         """Whether a read of a payment without a rule begins an attempt."""
         # Of a real payment only when one is due anyway: a caller that polls must not ask the chain each time.
-        # Of a simulated one not before the first attempt: the call that completed it is about to look up its
-        # rule.
+        # So, too, of a simulated one before its first attempt, because the call that completed it is about to
+        # look up its rule; after that at each read.
         if self._options.is_simulated and stored.row["attempts"] > 0:
             return True
         now, row = self._stamps.read_clock(), stored.row
@@ -344,7 +344,7 @@ class SqlStore:
         ]
 
     def begin_attempt(self, transaction: Transaction) -> Attempt | None:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         begun, stored.begun = stored.begun, None
         if begun is not None:
             return begun
@@ -376,7 +376,7 @@ class SqlStore:
 
     def park(self, transaction: Transaction, reason: str) -> StoredTransaction | None:
         """Allow no further attempt to settle it; None if there is none to begin."""
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         with self._database.write_statement() as connection:
             return attempts.park(connection, self.account.id, stored, self._stamps.read_clock(), reason)
 
@@ -385,7 +385,7 @@ class SqlStore:
 
         The caller begins one now. If it dies before that, a worker begins one soon.
         """
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         due = self._after(self._stamps.read_clock(), self._options.first_retry)
         with self._database.write_statement() as connection:
             return attempts.unpark(connection, self.account.id, stored, due)
@@ -393,7 +393,7 @@ class SqlStore:
     def read_attempt(self, transaction: Transaction) -> Attempt:
         """Read what all attempts so far know of a payment, without beginning one."""
         with self._database.read() as connection:
-            return attempts.read_attempt(connection, self.account.id, self._own(transaction))
+            return attempts.read_attempt(connection, self.account.id, self._to_stored(transaction))
 
     def get_gas_nonce(self, chain: int, sender: str) -> int | None:
         with self._database.read() as connection:
@@ -402,14 +402,14 @@ class SqlStore:
     def record_signed(self, transaction: Transaction, attempt: Attempt, signed: SignedTransfer) -> bool:
         with self._database.write() as connection:
             return attempts.record_signed(
-                connection, self.account.id, self._own(transaction), attempt, signed
+                connection, self.account.id, self._to_stored(transaction), attempt, signed
             )
 
-    def record_sending(
+    def record_answer(
         self, transaction: Transaction, attempt: Attempt, transaction_hash: str | None, note: str
     ) -> None:
-        stored = self._own(transaction)
-        attempts.record_sending(
+        stored = self._to_stored(transaction)
+        attempts.record_answer(
             self._database,
             self.account.id,
             stored,
@@ -426,7 +426,7 @@ class SqlStore:
         at: datetime | None,
         amount: int | None = None,
     ) -> StoredTransaction:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         statement, used = SUCCEED, dict[str, int]()
         if amount is not None and amount != stored.used_atomic:
             stored = stored.with_change({"used_amount": amount})
@@ -451,14 +451,14 @@ class SqlStore:
                 moment = self._stamps.take(connection, self.account.id)
 
     def record_failed(self, transaction: Transaction, at: datetime | None) -> StoredTransaction:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         changed = self._change(stored, FAIL, {"now": self._choose_end(stored, at)})
         return changed or self._read(stored)
 
     def postpone(
         self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> StoredTransaction:
-        stored, now = self._own(transaction), self._stamps.now()
+        stored, now = self._to_stored(transaction), self._stamps.now()
         again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
@@ -468,7 +468,7 @@ class SqlStore:
     def set_aside(
         self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
     ) -> StoredTransaction:
-        stored, now = self._own(transaction), self._stamps.now()
+        stored, now = self._to_stored(transaction), self._stamps.now()
         values = {"attempt": attempt.number, "now": now, "next": None}
         with self._database.write() as connection:
             changed = attempts.postpone(connection, self.account.id, stored, values, "reconciling")
@@ -528,7 +528,7 @@ class SqlStore:
     def _change(
         self, transaction: Transaction, statement: Statement, values: dict[str, Any]
     ) -> StoredTransaction | None:
-        stored = self._own(transaction)
+        stored = self._to_stored(transaction)
         keys = {**self._keys, "of_transaction": stored.id}
         rows = self._database.change(statement, {**keys, **values}, durable=self._is_durable)
         if not rows:
@@ -545,7 +545,7 @@ class SqlStore:
             raise DatabaseError(f"{transaction.id} is gone: was the database replaced?")
         return stored
 
-    def _own(self, transaction: Transaction) -> StoredTransaction:
+    def _to_stored(self, transaction: Transaction) -> StoredTransaction:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
 
     def _build_lease(self, now: int) -> attempts.Lease:

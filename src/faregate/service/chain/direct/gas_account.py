@@ -31,8 +31,8 @@ from faregate.service.chain.direct.fees import (
 )
 from faregate.service.chain.direct.l1_fee import ask_l1_fee
 from faregate.service.chain.direct.signers import Signer, SigningFailed
-from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
+from faregate.service.chain.node_order import take_turns
 from faregate.service.chain.rpc import RpcError, RpcNode
 from faregate.service.chain.safe_text import clean_text
 

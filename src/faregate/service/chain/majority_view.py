@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 from faregate.logs import log
 from faregate.rules.payments import PaymentsUnavailable
 from faregate.service.chain.evidence import Block
-from faregate.service.chain.failover import take_turns
 from faregate.service.chain.node import ChainNode
+from faregate.service.chain.node_order import take_turns
 from faregate.service.chain.rpc import RpcError, RpcNode
 from faregate.service.chain.settlement_agreement import STALE_SECONDS
 
