@@ -132,10 +132,16 @@ def test_a_prefix_in_front_of_objects_that_are_published_is_an_error(
     assert ask(seller(Plain()), "/reports")[0]["status"] == 200
 
 
-@pytest.mark.parametrize("path", ["/@@reports", "/%40@reports/today", "//@@Reports;x", "/api/@@reports"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/@@reports", "/%40@reports/today", "//@@Reports;x", "/api/@@reports"),
+        *("/+reports", "/++reports.json", "/%2breports", "/!reports", "/:reports"),
+    ],
+)
 @DECLARED
 def test_the_mark_of_a_view_makes_no_difference(setting: dict[str, Any], path: str) -> None:
-    """Pyramid's traversal answers `/@@reports` with the view `reports`."""
+    """Pyramid's traversal answers `/@@reports` with the view `reports`, and Morepath `/+reports`."""
     plain, root = Plain(), "/api" if path.startswith("/api") else ""
     sent = ask(seller(plain, **setting), path, root_path=root)
     assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
@@ -151,6 +157,12 @@ def test_a_path_in_tildes_is_read_as_its_letters(setting: dict[str, Any], path: 
     assert ask(seller(plain, **setting), "/~ab/~zz/~")[0]["status"] == 200
 
 
+def test_punctuation_that_begins_names_of_other_things_does() -> None:
+    rules = PathRules({"/reports": "daily_report"})
+    for path in ("/_reports", "/-reports", "/.reports", "/~reports", "/+/reports", "/@/reports"):
+        assert rules.match(path).prefix is None
+
+
 def test_a_space_is_read_as_a_name_in_tildes_spells_it() -> None:
     assert PathRules({"/my data": "daily_report"}).match("/m~79+data").prefix == "/my data"
 
@@ -159,7 +171,6 @@ def test_a_space_is_read_as_a_name_in_tildes_spells_it() -> None:
     ("root", "path"),
     [
         ("/api", "/x/api/reports"),
-        ("/api", "/api/x/api/reports/today"),
         ("/api/", "/x/api/reports"),
         ("a/", "/aaxa/reports"),
         ("/api", "/x//api//reports"),
@@ -171,6 +182,12 @@ def test_a_root_path_is_taken_off_wherever_it_is(setting: dict[str, Any], root: 
     plain = Plain()
     sent = ask(seller(plain, **setting), path, root_path=root)
     assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
+
+
+def test_a_root_path_is_taken_off_once() -> None:
+    rules = PathRules({"/reports": "daily_report"})
+    assert rules.match("/api/x/api/reports", "/api").prefix is None
+    assert rules.match("/x/api/api/reports", "/api").prefix is None
 
 
 @pytest.mark.parametrize("name", [b"x-script-name", b"X-Script-Name", b"x_script_name"])

@@ -5,8 +5,9 @@ any router reads it: a path that one of them could take for a paid one is paid.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import punctuation
 from typing import Any, cast
 from urllib.parse import unquote, unquote_plus
 
@@ -26,6 +27,9 @@ _NOT_TEXT = re.compile("[\0\ufffd\ud800-\udfff]")
 # Cheroot leaves an encoded slash as it is, for the application to decode.
 _SLASHES = re.compile(r"(?:[/\\]|%2f)+", re.IGNORECASE)
 
+# What may follow a path as the format of its answer.
+_FORMAT = re.compile(r"\.[\w.-]*(?:/|$)")
+
 # `urlsplit` drops these wherever they are, and with it `request.url.path` of Starlette.
 _DROPPED = re.compile("[\t\r\n]")
 _URL_END = re.compile("[?#]")
@@ -33,8 +37,8 @@ _URL_END = re.compile("[?#]")
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
-# What Pyramid takes off the name of a view.
-_VIEW = "@@"
+# Pyramid takes `@@` off the name of a view, and Morepath `+`. Plain names begin with `-`, `.`, `_` and `~`.
+_VIEW_MARKS = punctuation.translate(str.maketrans("", "", "-._~/;%"))
 
 _VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION = "x-vhm-root", "x-script-name", "destination"
 PATH_HEADERS = frozenset((_VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION))
@@ -102,8 +106,10 @@ class PathRules:
             raise ConfigurationError(
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
             )
+        refuse = tuple(refuse)
         self.refused = tuple(_check_prefix(path) for path in refuse)
         self.is_empty = not self.offers and not self.refused
+        self._spellings = {_check_prefix(path): path.rstrip("/") for path in (*declared, *refuse)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
         self.is_root_of_client = False
@@ -118,7 +124,9 @@ class PathRules:
         if self.is_empty:
             return NO_RULES if _is_path(path, root) else _NO_PATH
         if not (root or headers) and _NORMAL.fullmatch(path):
-            return self._match_readings((path.rstrip("/"), *self.list_other_readings(path, root)))
+            return self._match_readings(
+                (path.rstrip("/"), *_list_readings(self.list_other_paths(path, root)))
+            )
         if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
             return AMBIGUOUS
         named = dict(headers)
@@ -126,10 +134,16 @@ class PathRules:
         is_twice = len(named) < len(headers)
         if is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(script_name):
             return AMBIGUOUS
-        readings = (*list_readings(path, root), *self.list_other_readings(path, root))
+        paths = (*list_paths(path, root), *self.list_other_paths(path, root))
+        readings = _list_readings(paths)
         match = self._match_readings(readings)
+        # What is folded to be paid is not folded to be cheaper: `/ask/sample;a` may be a text below `/ask`.
+        plain = self._match_plainly(paths)
+        is_folded = (plain.offer, plain.refused) != (match.offer, match.refused)
+        if is_folded and (plain.protected or self._has_two_offers(readings)):
+            return AMBIGUOUS
         # What only some routers read. A client that may choose between two of these chooses the cheaper one.
-        others = [text for text in _list_rests(readings, path, root) if text not in readings]
+        others = [text for text in _list_rests((_normalize(path),), path, root) if text not in readings]
         others += _list_rests(readings, path, script_name)
         if root and self.is_root_of_client:
             others += (_normalize(path), _normalize(path.removeprefix(root)))
@@ -142,12 +156,30 @@ class PathRules:
             return AMBIGUOUS
         return match
 
+    def _has_two_offers(self, readings: tuple[str, ...]) -> bool:
+        """Whether readings are below prefixes of different offers, one below the other."""
+        refused = _find_longest(readings, self.refused) is not None
+        offers = [self.offers[prefix] for prefix in self.offers if _find_longest(readings, (prefix,))]
+        return any(offer != offers[0] for offer in offers) or (refused and bool(offers))
+
     def _has_prefix_below(self, paths: tuple[str, ...]) -> bool:
         return any(_is_below(prefix, path) for path in paths for prefix in (*self.offers, *self.refused))
 
-    def list_other_readings(self, path: str, root: str) -> tuple[str, ...]:
-        """List what else the framework may read this path as, such as the path without its own root."""
-        return tuple(reading for own in self.own_roots for reading in list_readings(path, own))
+    def list_other_paths(self, path: str, root: str) -> tuple[str, ...]:
+        """List what else the framework may take this path for, such as the path without its own root."""
+        return tuple(other for own in self.own_roots for other in list_paths(path, own))
+
+    def _match_plainly(self, paths: Iterable[str]) -> PathMatch:
+        """Match paths as they are spelled with prefixes as they are declared."""
+        spelled = tuple(path.rstrip("/") for path in paths)
+        prefix = _find_longest(spelled, self.offers, self._is_plainly_below)
+        refused = _find_longest(spelled, self.refused, self._is_plainly_below) is not None
+        return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
+
+    def _is_plainly_below(self, path: str, prefix: str) -> bool:
+        declared = self._spellings[prefix]
+        rest = path.removeprefix(declared)
+        return path.startswith(declared) and (rest[:1] in ("", "/") or _FORMAT.match(rest) is not None)
 
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
         prefix = _find_longest(paths, self.offers)
@@ -179,18 +211,21 @@ def _check_prefix(path: Any) -> str:
     return _normalize(path)
 
 
-def list_readings(path: str, root: str) -> tuple[str, ...]:
+def list_paths(path: str, root: str) -> tuple[str, ...]:
     """List the path as routers may read it: whole, with the root path, and without it or its first parts.
 
     A path that begins with the characters of the root need not have it: `/apis` is not below `/api`.
     """
     if not root:
-        return tuple(map(_normalize, _list_decodings(path)))
+        return (path,)
     wholes = (path, root + path) if path.startswith(root) else (root + path,)
     # A prefix may have the mount path, and no root path that a server puts in front of it.
     ends = [place for place, char in enumerate(f"{root}/") if char == "/" and place]
-    readings = dict.fromkeys((path, root + path, *(whole[end:] for whole in wholes for end in ends)))
-    return tuple(_normalize(decoded) for reading in readings for decoded in _list_decodings(reading))
+    return tuple(dict.fromkeys((path, root + path, *(whole[end:] for whole in wholes for end in ends))))
+
+
+def _list_readings(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_normalize(decoded) for path in paths for decoded in _list_decodings(path))
 
 
 def _list_rests(readings: Iterable[str], path: str, root: str) -> list[str]:
@@ -203,7 +238,7 @@ def _list_rests(readings: Iterable[str], path: str, root: str) -> list[str]:
         return []
     pairs = ((path, root), (path, taken_off), *((reading, _normalize(root)) for reading in readings))
     rests = [whole.partition(part)[2] for whole, part in pairs if part in whole]
-    return [_normalize(decoded) for rest in rests for decoded in _list_decodings(rest)]
+    return list(_list_readings(rests))
 
 
 def _list_decodings(path: str) -> tuple[str, ...]:
@@ -241,7 +276,8 @@ def _normalize(path: str) -> str:
     """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters, `@@`."""
     parts: list[str] = []
     for part in _SLASHES.split(path.translate(_DOTLESS).casefold()):
-        part = part.strip().partition(";")[0].removeprefix(_VIEW)
+        part = part.strip().partition(";")[0]
+        part = part.lstrip(_VIEW_MARKS) or part
         if part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
@@ -253,17 +289,21 @@ def list_spellings(path: str) -> tuple[str, ...]:
     return tuple(spelling for spelling in (normal, f"{normal}/") if spelling != path)
 
 
-def _find_longest(paths: tuple[str, ...], prefixes: Iterable[str]) -> str | None:
+def _is_below(path: str, prefix: str) -> bool:
+    # Routers answer `/reports.json` with the handler of `/reports`, too: a format follows the path.
+    return f"{path}/".startswith(f"{prefix.rstrip('/')}/") or path.startswith(f"{prefix}.")
+
+
+def _find_longest(
+    paths: tuple[str, ...],
+    prefixes: Iterable[str],
+    is_below: Callable[[str, str], bool] = _is_below,
+) -> str | None:
     """The longest prefix that one of the paths stands on."""
     longest: str | None = None
     for prefix in prefixes:
         if longest is None or len(prefix) > len(longest):
             for path in paths:
-                if _is_below(path, prefix):
+                if is_below(path, prefix):
                     longest = prefix
     return longest
-
-
-def _is_below(path: str, prefix: str) -> bool:
-    # Routers answer `/reports.json` with the handler of `/reports`, too: a format follows the path.
-    return f"{path}/".startswith(f"{prefix.rstrip('/')}/") or path.startswith(f"{prefix}.")
