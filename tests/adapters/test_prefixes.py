@@ -270,6 +270,39 @@ def test_the_root_path_of_an_operator_may_be_a_prefix() -> None:
     assert PathRules(prefixes).match("/api/other", "/api").prefix == "/"
 
 
+@pytest.mark.parametrize(
+    "tail", [";text", "?text", "#text", ". text", "\\text", "%3Btext", "%3Ftext", ".json text"]
+)
+@pytest.mark.parametrize("root", ["", "/api"])
+def test_a_text_below_a_prefix_is_not_folded_to_a_cheaper_one(tail: str, root: str) -> None:
+    """A handler of `/ask/{text}` gets `sample;text` as its text."""
+    prefixes = {"/ask": "daily_report", "/ask/sample": "text_summary"}
+    plain = Plain()
+    sent = ask(seller(plain, offers=prefixes), f"{root}/ask/sample{tail}", root_path=root)
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+    sent = ask(seller(plain, offers=prefixes), f"{root}//ask//sample{tail}", root_path=root)
+    assert (sent[0]["status"], plain.runs) == (400, 0)
+    same = dict.fromkeys(prefixes, "daily_report")
+    assert ask(seller(plain, offers=same), f"{root}/ask/sample{tail}", root_path=root)[0]["status"] == 402
+    refused = seller(plain, offers={"/ask/sample": "text_summary"}, refuse=["/ask"])
+    assert ask(refused, f"{root}/ask/sample{tail}", root_path=root)[0]["status"] == 400
+
+
+def test_a_path_is_below_the_prefix_that_it_spells() -> None:
+    offers = {"/": "text_summary", "/Reports": "daily_report", "/Caf\xe9/": "daily_report"}
+    rules = PathRules(offers)
+    rules.own_roots = ("/own",)
+    for root, path in (
+        *(("", "/Reports"), ("", "/Reports/Q1"), ("", "/Reports.v2/Q1"), ("", "/Caf\xe9/1 2")),
+        *(("", "/own/Reports/Q1"), ("/api", "/api/Reports/Q1"), ("/api", "/Reports/Q1")),
+    ):
+        match = rules.match(path, root)
+        assert match.offer == rules.offers["/reports"]
+    assert rules.match("/About/Q1").prefix == "/"
+    assert rules.match("/REPORTS/Q1").ambiguous
+    assert rules.match("/reports/q1").prefix == "/reports"
+
+
 def test_a_prefix_has_no_price_by_use() -> None:
     """Nothing below it is sure to report the use: a sale would fail after its work."""
     price = Usage(at_most="0.50 USDC", rates={"tokens": "0.001 USDC"})

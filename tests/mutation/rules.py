@@ -398,6 +398,8 @@ MUTANTS = (
     Mutant("view-avoids-a-prefix", PATH_RULES, "part.lstrip(_VIEW_MARKS) or part", "part", ("tests/adapters/test_prefixes.py", "-k", "mark_of_a_view")),
     Mutant("tildes-avoid-a-prefix", PATH_RULES, "(*decodings, *tilded)", "decodings", ("tests/adapters/test_prefixes.py", "-k", "tildes")),
     Mutant("cheaper-of-two-prices", PATH_RULES, "(other.offer, other.refused) != (match.offer, match.refused)", "False", ("tests/adapters/test_prefixes.py", "-k", "two_prices")),
+    Mutant("folded-to-a-cheaper-prefix", PATH_RULES, "if is_folded and (plain.protected or self._has_two_offers(readings)):", "if False:", ("tests/adapters/test_prefixes.py", "-k", "cheaper_one")),
+    Mutant("folded-twice-to-a-cheaper-prefix", PATH_RULES, "(plain.protected or self._has_two_offers(readings))", "plain.protected", ("tests/adapters/test_prefixes.py", "-k", "cheaper_one")),
     Mutant("daphne-root-chooses-a-price", PATH_RULES, "if root and self.is_root_of_client:", "if False:", ("tests/adapters/test_prefixes.py", "-k", "daphne")),
     Mutant("copied-with-what-is-above", PATH_RULES, "match.protected or self._has_prefix_below((*readings, *others))", "match.protected", ("tests/adapters/test_prefixes.py", "-k", "not_copied")),
     Mutant("copied-from-a-prefix", PATH_RULES, "match.protected or self._has_prefix_below((*readings, *others))", "self._has_prefix_below((*readings, *others))", ("tests/adapters/test_prefixes.py", "-k", "not_copied")),
