@@ -127,34 +127,45 @@ class PathRules:
             return self._match_readings(
                 (path.rstrip("/"), *_list_readings(self.list_other_paths(path, root)))
             )
-        if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
-            return AMBIGUOUS
-        named = dict(headers)
-        script_name = named.get(_SCRIPT_NAME, "")
-        is_twice = len(named) < len(headers)
-        if is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(script_name):
+        if _is_unreadable(path, root, headers):
             return AMBIGUOUS
         paths = (*list_paths(path, root), *self.list_other_paths(path, root))
         readings = _list_readings(paths)
         match = self._match_readings(readings)
-        # What is folded to be paid is not folded to be cheaper: `/ask/sample;a` may be a text below `/ask`.
-        plain = self._match_plainly(paths)
-        is_folded = (plain.offer, plain.refused) != (match.offer, match.refused)
-        if is_folded and (plain.protected or self._has_two_offers(readings)):
+        if self._is_folded_to_another_offer(paths, readings, match):
             return AMBIGUOUS
-        # What only some routers read. A client that may choose between two of these chooses the cheaper one.
-        others = [text for text in _list_rests((_normalize(path),), path, root) if text not in readings]
-        others += _list_rests(readings, path, script_name)
-        if root and self.is_root_of_client:
-            others += (_normalize(path), _normalize(path.removeprefix(root)))
-        for other in (self._match_readings((text,)) for text in others):
-            if other.protected:
-                if match.protected and (other.offer, other.refused) != (match.offer, match.refused):
+        rare_readings = self._list_rare_readings(path, root, dict(headers).get(_SCRIPT_NAME, ""), readings)
+        for rare in (self._match_readings((text,)) for text in rare_readings):
+            if rare.protected:
+                # A client that may choose between two prices chooses the cheaper one.
+                if match.protected and not _is_alike(rare, match):
                     return AMBIGUOUS
-                match = other
-        if _DESTINATION in named and (match.protected or self._has_prefix_below((*readings, *others))):
+                match = rare
+        if any(name == _DESTINATION for name, _ in headers) and (
+            match.protected or self._has_prefix_below((*readings, *rare_readings))
+        ):
             return AMBIGUOUS
         return match
+
+    def _list_rare_readings(
+        self, path: str, root: str, script_name: str, readings: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """List what only some routers read a path as."""
+        rests = [text for text in _list_rests((_normalize(path),), path, root) if text not in readings]
+        rests += _list_rests(readings, path, script_name)
+        if root and self.is_root_of_client:
+            rests += (_normalize(path), _normalize(path.removeprefix(root)))
+        return tuple(rests)
+
+    def _is_folded_to_another_offer(
+        self, paths: Iterable[str], readings: tuple[str, ...], match: PathMatch
+    ) -> bool:
+        """Whether only an unusual spelling leads the path below this offer, and it may belong to another one.
+
+        What is folded to be paid is not folded to be cheaper: `/ask/sample;a` may be a text below `/ask`.
+        """
+        plain = self._match_plainly(paths)
+        return not _is_alike(plain, match) and (plain.protected or self._has_two_offers(readings))
 
     def _has_two_offers(self, readings: tuple[str, ...]) -> bool:
         """Whether readings are below prefixes of different offers, one below the other."""
@@ -189,6 +200,19 @@ class PathRules:
             offer = None if prefix is None else self.offers[prefix]
             match = self._matches[prefix, refused] = PathMatch(offer, refused, prefix=prefix)
         return match
+
+
+def _is_unreadable(path: str, root: str, headers: PathHeaders) -> bool:
+    """Whether routers disagree on what the path is, or a header says so that is not one plain path."""
+    if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
+        return True
+    named = dict(headers)
+    is_twice = len(named) < len(headers)
+    return is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(named.get(_SCRIPT_NAME, ""))
+
+
+def _is_alike(match: PathMatch, other: PathMatch) -> bool:
+    return (match.offer, match.refused) == (other.offer, other.refused)
 
 
 def _check_price(path: str, sold: Offer) -> None:
