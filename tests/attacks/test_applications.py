@@ -22,6 +22,7 @@ from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 from tests.attacks.trial import SOLD, run_trial
+from tests.support.function_wrappers import FunctionWrapper
 
 KIND = "several applications"
 Lead = Callable[[Any, Any], Any]
@@ -202,6 +203,14 @@ def by_an_endpoint(site: Any, shop: Any) -> Any:
     return site
 
 
+def by_an_endpoint_in_a_wrapper(site: Any, shop: Any) -> Any:
+    """As the agent of New Relic wraps each endpoint of Starlette."""
+    by_an_endpoint(site, shop)
+    route = site.router.routes.pop()
+    site.router.routes.append(Route(route.path, FunctionWrapper(route.endpoint)))
+    return site
+
+
 LEADS: list[Lead] = [
     by_host,
     by_path,
@@ -213,6 +222,7 @@ LEADS: list[Lead] = [
     by_reference,
     by_a_route_of_its_own,
     by_an_endpoint,
+    by_an_endpoint_in_a_wrapper,
 ]
 
 

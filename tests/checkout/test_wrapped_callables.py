@@ -14,6 +14,7 @@ from werkzeug.local import LocalProxy
 from faregate.checkout.handlers import inspect_handler, mark
 from faregate.checkout.wrapped_callables import count_as_async, is_async, walk, walk_chain
 from faregate.offers import offer
+from tests.support.function_wrappers import FunctionWrapper, ObjectProxy
 
 
 def sought() -> str:
@@ -133,31 +134,6 @@ def test_a_proxy_of_what_is_not_there_is_passed_by() -> None:
         return proxy, found
 
     assert found in list(walk(view))
-
-
-class ObjectProxy:
-    """As in the package `wrapt`."""
-
-    def __init__(self, wrapped: Any) -> None:
-        object.__setattr__(self, "__wrapped__", wrapped)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return self.__wrapped__.__class__
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("__wrapped__", "__class__"):
-            return object.__getattribute__(self, name)
-        return getattr(self.__wrapped__, name)
-
-
-class _FunctionWrapperBase(ObjectProxy):
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__wrapped__(*args, **kwargs)
-
-
-class FunctionWrapper(_FunctionWrapperBase):
-    pass
 
 
 @pytest.mark.parametrize("follow", [walk, walk_chain])

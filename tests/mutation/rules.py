@@ -235,6 +235,7 @@ MUTANTS = (
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
     Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
     Mutant("prices-in-wrappers-of-wrapt-are-free", "src/faregate/checkout/wrapped_callables.py", "        current = peel(waiting.pop(0))\n", "        current = waiting.pop(0)\n", ("tests/checkout/test_wrapped_callables.py",)),
+    Mutant("applications-in-wrappers-of-wrapt-are-hidden", "src/faregate/routes/wrappers.py", "    app = peel(app)\n", "", ("tests/attacks/test_applications.py", "-k", "wrapper")),
     Mutant("streams-that-are-cut-are-charged", ASGI_RESPONDER, "                    await anyio.lowlevel.checkpoint()\n            await self._complete()\n", "                    pass\n            await self._complete()\n", ("tests/adapters/test_handler_exits.py", "-k", "stream")),
     Mutant("unawaited-payments-are-free", CHECKOUT, "        self._expected = sold", "        pass", ("tests/attacks/test_late_prices.py",)),
     Mutant("answers-that-nobody-asked-for", TRANSPORTS + "messages.py", "            self._keeps_alive = False  # what followed the reply\n", "            pass\n",

@@ -15,6 +15,7 @@ from starlette.routing import PARAM_REGEX, BaseRoute, Host, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 
 from faregate.checkout.handlers import Handler, inspect_handler, name_handler, pick_method
+from faregate.checkout.wrapped_callables import peel
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
@@ -163,7 +164,7 @@ def _list_route(kind: type[BaseRoute], route: Any, mount: MountPoint, expand: Ex
 
 def _hands_on(endpoint: Any) -> bool:
     """Whether an endpoint is an object that hands requests on. A function may only know of an app."""
-    return not isclass(endpoint) and not isroutine(endpoint) and has_app(endpoint)
+    return not isclass(endpoint) and not isroutine(peel(endpoint)) and has_app(endpoint)
 
 
 def _list_tools(route: Any, path: str) -> Iterator[RouteTable]:

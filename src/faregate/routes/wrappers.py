@@ -18,7 +18,7 @@ from weakref import ReferenceType
 
 from faregate.checkout.handlers import name_handler
 from faregate.checkout.path_rules import PathRules
-from faregate.checkout.wrapped_callables import get_closure, is_proxy
+from faregate.checkout.wrapped_callables import get_closure, is_proxy, peel
 from faregate.paywall import Paywall
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.pricing import apply_path_rules
@@ -55,6 +55,7 @@ def list_chains(app: Any) -> list[list[Any]]:
     applications that layers name come first. If nothing has routes, the only way follows those names.
     """
     chains: list[tuple[tuple[int, ...], list[Any]]] = []
+    app = peel(app)
     seen, waiting = dict[int, Any](), deque[tuple[tuple[int, ...], list[Any]]]([((), [app])])
     while waiting and len(seen) < _MAX_HELD:
         place, chain = waiting.popleft()
@@ -96,7 +97,7 @@ def _get_named(layer: Any) -> Any:
     """The application that a layer keeps under the name that most layers use; None if it has none."""
     named = getattr(layer, "app", None) or getattr(layer, "application", None)
     # A router of Starlette has a method of this name.
-    return named if callable(named) and getattr(named, "__self__", None) is not layer else None
+    return peel(named) if callable(named) and getattr(named, "__self__", None) is not layer else None
 
 
 def _follow_names(app: Any) -> list[Any]:
@@ -172,7 +173,7 @@ def _list_held(layer: Any) -> list[Any]:
         kind = _inspect_class(cast(Hashable, type(layer)))
         held += [*_get_attributes(layer).values(), *kind.held]
         held += _read_slots(layer, kind.slots)
-    return [value for value in _flatten(held) if _is_followed(value)]
+    return [value for value in map(peel, _flatten(held)) if _is_followed(value)]
 
 
 def _read_slots(layer: Any, slots: Iterable[MemberDescriptorType]) -> Iterator[Any]:
