@@ -310,6 +310,22 @@ def test_what_was_charged_and_refunded_is_no_difference(day: Day, reader: ChainR
     assert (result.settled["USDC"], result.refunded["USDC"], result.on_chain["USDC"]) == (0, price, price)
 
 
+def test_work_that_was_cut_off_is_charged_until_it_is_refunded(day: Day, reader: ChainReader) -> None:
+    """Somebody else had settled its payment, or the books are an older copy."""
+    charged = day.authorize()
+    settled_by = day.chain.settle(USDC, charged.payment)
+    ended = day.store.record_settled(charged, settled_by, None)
+    day.store.record_outcome(ended, failed(charged))
+    [difference], result = day.reconcile(reader)
+    price = get_price(day)
+    assert (difference.kind, difference.excess, result.is_equal) == ("charged", 0, False)
+    assert (result.settled["USDC"], result.on_chain["USDC"]) == (price, price)
+    record(day, reader, charged, pay_back(day, price))
+    found, result = day.reconcile(reader)
+    assert (found, result.is_equal) == ([], True)
+    assert (result.settled["USDC"], result.refunded["USDC"], result.on_chain["USDC"]) == (price, price, price)
+
+
 # Commands
 
 

@@ -49,7 +49,8 @@ class Difference:
     """What books and chain do not agree on. `excess` is what the chain has beyond the books, atomic units.
 
     - missing: an authorization was used for a payment that the books do not have
-    - charged: the books say that the payment failed, or that it was never completed; the chain has it
+    - charged: the books say that the payment failed, or that it was never completed; the chain has it. Or its
+      seller found the work cut off, and the payment had settled already
     - unpaid: the books say that it was received; the chain does not have it
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
@@ -303,7 +304,7 @@ class _Comparison:
         refunded = self._refunds.sum_of(payment)
         if refunded == transfer.value:
             # The chain shows what was received, and that it was paid back.
-            self._result.on_chain[symbol] += transfer.value
+            self._result.on_chain[symbol] += difference.excess
             return None
         if refunded:
             return replace(difference, chain=f"{difference.chain}; {format_price(refunded, symbol)} refunded")
@@ -418,7 +419,10 @@ def _judge_pair(payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) ->
         if transaction_hash not in (payment.transaction_hash, payment.settled_again):
             text = f"{books}, succeeded in the books by {payment.transaction_hash}"
             return _describe(payment, "hash", symbol, 0, text, f"settled on the chain by {transaction_hash}")
-        return None
+        if payment.submitted_at is not None:
+            return None
+        text = f"{books}, succeeded in the books, and its work was cut off"
+        return _describe(payment, "charged", symbol, 0, text, f"settled on the chain by {transaction_hash}")
     # A worker ends what is submitted and open.
     if payment.submitted_at is not None and payment.finished_at is None:
         return None

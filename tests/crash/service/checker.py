@@ -25,7 +25,7 @@ from faregate.x402.eip712 import derive_address
 from faregate.x402.permit2 import UPTO_PROXY
 from tests.crash.service.audit import Audit
 from tests.crash.service.environment import MAXIMUM, PRICE, Environment
-from tests.crash.service.sellers import Sale, Times
+from tests.crash.service.sellers import Sale, Times, was_interrupted
 from tests.support.chain import USDC
 from tests.support.waiting import eventually
 
@@ -173,7 +173,7 @@ class Checker:
             elif sale.units and row.final_status == "succeeded":
                 self._compare_amount(sale, row)
             is_failed = row is not None and row.final_status == "failed" and sale.kind in _SURE
-            if is_failed and not self._was_interrupted(row):
+            if is_failed and not (self._environment.is_inside and was_interrupted(row)):
                 self._tell("good, but failed", f"{sale.transaction_id}, {sale.kind}")
 
     def _compare_amount(self, sale: Sale, row: Any) -> None:
@@ -190,10 +190,6 @@ class Checker:
             return True
         ends = {None, sale.status, "failed"} if self._environment.loosened else {None, sale.status}
         return row.final_status in ends and sale.ended is not None and self._may_be_undone(sale.ended)
-
-    def _was_interrupted(self, row: Any) -> bool:
-        """Whether the application died at work: that is not done again, and its payment is never sent."""
-        return self._environment.is_inside and row.submitted_at is None and '"interrupted"' in row.outcome
 
     def _check_audit(self, rows: Sequence[Any], used: Sequence[Used]) -> None:
         if self._audit.failure:
@@ -252,6 +248,8 @@ def list_differences(rows: Sequence[Any], used: Sequence[Used]) -> Iterator[tupl
                 yield "unpaid", row.id
             elif taken.transaction_hash not in (row.transaction_hash, row.settled_again):
                 yield "hash", row.id
+            elif row.submitted_at is None:
+                yield "charged", row.id
         elif taken is not None and (row.finished_at is not None or row.submitted_at is None):
             yield "charged", row.id
 

@@ -319,3 +319,8 @@ _OUTCOMES: Final[dict[str, dict[str, Any]]] = {
     },
     "broken": {"outcome": "failed", "failure_code": "broken"},
 }
+
+
+def was_interrupted(row: Any) -> bool:
+    """Whether the application died at work: that is not done again, and its payment is never sent."""
+    return row.submitted_at is None and '"interrupted"' in (row.outcome or "")

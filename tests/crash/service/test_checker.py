@@ -1,7 +1,7 @@
 """What the checker expects of the audit, and which losses a restore explains."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -38,7 +38,8 @@ SUCCEEDED = Row(final_status="succeeded", submitted_at=1, finished_at=2, transac
         ([], [USED], [("missing", "0xa")]),
         ([SUCCEEDED], [], [("unpaid", "txn_1")]),
         ([Row(final_status="succeeded", transaction_hash="0xb")], [USED], [("hash", "txn_1")]),
-        ([Row(final_status="succeeded", transaction_hash="0xb", settled_again="0xa")], [USED], []),
+        ([replace(SUCCEEDED, transaction_hash="0xb", settled_again="0xa")], [USED], []),
+        ([replace(SUCCEEDED, submitted_at=None)], [USED], [("charged", "txn_1")]),
         ([Row()], [USED], [("charged", "txn_1")]),
         ([Row(submitted_at=1)], [USED], []),
         ([Row(final_status="failed", submitted_at=1, finished_at=2)], [USED], [("charged", "txn_1")]),
