@@ -7,6 +7,7 @@ operations above it.
 import math
 import re
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Any, Generic, NoReturn, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -100,12 +101,18 @@ def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
         if header is JSON_HEADER:
             continue
         name, value = header
-        # Deleting what is allowed is six times as fast as a pattern on a proof of 1 kB.
-        is_ascii = value.isascii() and not value.encode().translate(None, _PRINTABLE)
-        if not (value and is_ascii and value == value.strip()):
+        if not _is_sendable(value):
             value = ""
             raise ValueError(f"{name}: a header value is printable ASCII without line breaks, and not empty")
     return RedactedHeaders((*constant, *more))
+
+
+# Access and complete send the same proof of a kilobyte.
+@lru_cache(maxsize=256)
+def _is_sendable(value: str) -> bool:
+    # Deleting what is allowed is six times as fast as a pattern on a proof of 1 kB.
+    is_ascii = value.isascii() and not value.encode().translate(None, _PRINTABLE)
+    return bool(value) and is_ascii and value == value.strip()
 
 
 class _Sender(ABC, Generic[C, X]):
