@@ -98,7 +98,8 @@ class Snapshot:
 
     def take_all(self, values: Collection[Any], *, deep: bool = False) -> None:
         """`take` for each of the values; mostly all of them are of classes that are left alone."""
-        if all(map(_is_left_alone, map(_get_type, values), repeat(deep))):
+        kinds = set(map(_get_type, values)) - _ATOMS
+        if all(map(_is_left_alone, kinds, repeat(deep))):
             return
         for value in values:
             if not _is_left_alone(_get_type(value), deep):
@@ -107,7 +108,8 @@ class Snapshot:
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
         for name, value in mapping.items():
-            if name not in left_alone and not _is_left_alone(_get_type(value), False):
+            kind = _get_type(value)
+            if kind not in _ATOMS and name not in left_alone and not _is_left_alone(kind, False):
                 self.take(value)
 
 
