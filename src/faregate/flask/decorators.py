@@ -173,13 +173,13 @@ def _find_status(answer: Any) -> int | None:
 
 def _forbid_storing(response: BaseResponse, sold: Offer) -> BaseResponse:
     """Mark what a view answers, so that a cache above its price leaves it alone, or is found."""
-    if _CACHING in response.__dict__:
+    # Attributes are read and set by name: the `__dict__` of an object makes Python slower with all of them.
+    if hasattr(response, _CACHING):
         return response
-    headers, directives = response.headers, list[str]()
-    for name, value in headers:
-        if name.lower() == "cache-control":
-            directives.append(value)
-    response.__dict__.update({_CACHING: directives, _SOLD: True})
+    headers = response.headers
+    directives = [value for name, value in headers if name.lower() == "cache-control"]
+    setattr(response, _CACHING, directives)
+    setattr(response, _SOLD, True)
     if may_be_result(response.status_code, (sold,)):
         headers.add(*MARK)
     if directives:
@@ -225,8 +225,11 @@ def mark_results(app: Flask) -> None:
 
 def _allow_storing(response: Response) -> Response:
     """Restore what the view said of caching: what a cache outside may do is decided with the payment."""
-    directives = response.__dict__.pop(_CACHING, None)
-    if directives is not None and response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
+    directives = getattr(response, _CACHING, None)
+    if directives is None:
+        return response
+    delattr(response, _CACHING)
+    if response.headers.getlist("Cache-Control") == [NO_STORE[1]]:
         response.headers.setlist("Cache-Control", directives)
     return response
 
@@ -346,14 +349,14 @@ def check_response(response: Response) -> Response:
     if checkout.state is State.DECIDED:
         return response
     if checkout.payment is not None:
-        directives = response.__dict__.get(_CACHING)
+        directives = getattr(response, _CACHING, None)
         # For caches between the app and the paywall. A function after the request may have made another one.
         if directives is None and not is_error(response.status_code):
             response.headers[MARK[0]] = MARK[1]
         # A paid result that said nothing gets the very same header with its payment.
         return response if directives == [] and checkout.payment.transaction_id else _allow_storing(response)
     app, status = _get_app(), response.status_code
-    if _SOLD in response.__dict__:
+    if hasattr(response, _SOLD):
         # An error that was kept, which may leave: Flask has put the session of another sale on the object.
         del response.headers["Set-Cookie"]
     if current_request.method == "OPTIONS" and is_sold_without_options(

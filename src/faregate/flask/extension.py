@@ -174,7 +174,7 @@ class Faregate:
         app.after_request_funcs.setdefault(None, []).insert(0, check_response)
         mark_results(app)
         watch_exceptions(app)
-        watch_views(app)
+        watch_views(app, check_response)
         app.cli.add_command(COMMANDS)
         app.extensions[NAME] = middleware
         app.wsgi_app = middleware  # type: ignore[method-assign]

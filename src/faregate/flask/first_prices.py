@@ -8,6 +8,7 @@ seller's.
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ from faregate.wsgi import Environ
 
 _METHODS = ("wsgi_app", "full_dispatch_request", "preprocess_request", "dispatch_request", "request_context")
 """What Flask runs for a request. Some replace one of an app, and tracers those of the class."""
+_REPLACED = _METHODS[1:]
+"""Those that an app has by itself if something has replaced them; the paywall replaces the first."""
 _SIGNALS = (
     signals.appcontext_pushed,
     signals.appcontext_popped,
@@ -33,6 +36,7 @@ _SIGNALS = (
     signals.request_finished,
     signals.request_tearing_down,
 )
+_get_receivers = attrgetter("receivers")
 
 
 class FlaskFirstPrices:
@@ -97,7 +101,7 @@ def _is_bare(app: Flask) -> bool:
         return False
     if type(app.session_interface) is not SecureCookieSessionInterface:
         return False
-    if any(name in app.__dict__ for name in _METHODS[1:]):
+    if not app.__dict__.keys().isdisjoint(_REPLACED):
         return False
     config, url_map = app.config, app.url_map
     if config["SERVER_NAME"] or config["TRUSTED_HOSTS"] or app.subdomain_matching or url_map.host_matching:
@@ -108,7 +112,9 @@ def _is_bare(app: Flask) -> bool:
         app.after_request_funcs, lambda function: function is check_response
     ):
         return False
-    return not any(signal.receivers and signal.has_receivers_for(app) for signal in _SIGNALS)
+    # Mostly none has: then nothing is asked in Python.
+    received = [*filter(_get_receivers, _SIGNALS)]
+    return not any(signal.has_receivers_for(app) for signal in received)
 
 
 def _has_only(functions: Any, is_own: Callable[[object], bool]) -> bool:

@@ -154,18 +154,22 @@ def _note_answer(answer: Callable[[Exception], Any]) -> Callable[[Exception], An
 _get_request = cast(Callable[[], Request], cast(Any, request)._get_current_object)  # noqa: SLF001
 
 
-def watch_views(app: Flask) -> None:
+def watch_views(app: Flask, own: Callable[..., Any]) -> None:
     """Have the checkout note that the app calls the view of a request, and no function before it answers.
 
-    Each view goes through `ensure_sync`, also in an app that dispatches requests in its own way.
+    Each view goes through `ensure_sync`, also in an app that dispatches requests in its own way. So does
+    `own`, the paywall's function after each request, which needs no look at whether it is async.
     """
     ensure_sync = app.ensure_sync
 
     @wraps(ensure_sync)
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
-        if not has_request_context():
+        if function is own:
+            return own
+        try:
+            asked = _get_request()
+        except RuntimeError:  # no request is served
             return ensure_sync(function)
-        asked = _get_request()
         rule = asked.url_rule
         if rule is not None and app.view_functions.get(rule.endpoint) is function:
             checkout = find_checkout(asked.environ)
