@@ -9,6 +9,7 @@ from types import coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_UNSET = object()
 
 
 @coroutine
@@ -45,5 +46,5 @@ class WorkContext:
         """Set the variables that the work has set in the current context too."""
         outside = copy_context()
         for variable, value in self._context.items():
-            if variable not in outside or outside[variable] is not value:
+            if outside.get(variable, _UNSET) is not value:
                 variable.set(value)

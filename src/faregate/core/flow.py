@@ -741,8 +741,9 @@ def _check_length(response: Response, method: str) -> None:
     if method == "HEAD" or response.status in (204, 304):
         return
     for name, declared in response.headers:
-        is_length = name.lower() == "content-length" and declared.isdecimal()
-        if is_length and int(declared) > len(response.body):
+        if name.lower() != "content-length" or not declared.isdecimal():
+            continue
+        if int(declared) > len(response.body):
             raise ResultCutShort(
                 f"its body has {len(response.body)} bytes, and its Content-Length is {declared}"
             )

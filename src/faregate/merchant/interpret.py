@@ -55,7 +55,7 @@ def parse_object(reply: Response) -> dict[str, Any]:
     pydantic_core = json_text.load()
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
-        fields = pydantic_core.from_json(reply.body, allow_inf_nan=False)
+        fields = pydantic_core.from_json(reply.body, allow_inf_nan=False, cache_strings="keys")
         # A serialized dict has every name once. If it equals the reply, so has the reply.
         if pydantic_core.to_json(fields) != reply.body:
             json.loads(reply.body, object_pairs_hook=json_text.check_unique_names)
