@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sys
+import time
 from itertools import product
 from typing import Any
 
@@ -572,3 +573,14 @@ def test_an_odd_path_beside_a_prefix_is_open(path: str) -> None:
     plain = Plain()
     assert ask(seller(plain, offers={"/reports": "daily_report"}), path)[0]["status"] == 200
     assert plain.runs == 1
+
+
+@DECLARED
+def test_a_path_that_takes_long_to_read_is_refused(setting: dict[str, Any]) -> None:
+    """To list all readings of 64 kB took more than a second of the processor."""
+    plain = Plain()
+    began = time.process_time()
+    for path in ("/" + ";a/" * 20_000, "/" + "~41/" * 20_000, "/%2f" * 20_000):
+        assert ask(seller(plain, **setting), path)[0]["status"] == 400
+    assert (plain.runs, time.process_time() - began < 1) == (0, True)
+    assert ask(seller(Plain(), **setting), "/" + "a" * 20_000)[0]["status"] == 200

@@ -48,6 +48,8 @@ Pyramid puts X-Vhm-Root in front of the path that it traverses. Radicale, and mi
 X-Script-Name off. WebDAV copies or moves what is below the path to the Destination.
 """
 PathHeaders = Sequence[tuple[str, str]]
+MAX_UNUSUAL_PATH = 8192
+"""Characters of a path, with its root, that is not its own normal form: to list its readings takes long."""
 _PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 
 
@@ -204,6 +206,8 @@ class PathRules:
 
 def _is_unreadable(path: str, root: str, headers: PathHeaders) -> bool:
     """Whether routers disagree on what the path is, or a header says so that is not one plain path."""
+    if len(path) + len(root) > MAX_UNUSUAL_PATH:
+        return True
     if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
         return True
     named = dict(headers)
