@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 import pytest
+import wrapt
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -22,7 +23,6 @@ from tests.attacks.content import Content
 from tests.attacks.report import figures
 from tests.attacks.site import make_paywall
 from tests.attacks.trial import SOLD, run_trial
-from tests.support.function_wrappers import FunctionWrapper
 
 KIND = "several applications"
 Lead = Callable[[Any, Any], Any]
@@ -203,11 +203,16 @@ def by_an_endpoint(site: Any, shop: Any) -> Any:
     return site
 
 
+@wrapt.decorator
+def traced(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
 def by_an_endpoint_in_a_wrapper(site: Any, shop: Any) -> Any:
     """As the agent of New Relic wraps each endpoint of Starlette."""
     by_an_endpoint(site, shop)
     route = site.router.routes.pop()
-    site.router.routes.append(Route(route.path, FunctionWrapper(route.endpoint)))
+    site.router.routes.append(Route(route.path, traced(route.endpoint)))
     return site
 
 

@@ -8,13 +8,13 @@ from types import MethodType
 from typing import Any
 
 import pytest
+import wrapt
 from starlette._utils import is_async_callable
 from werkzeug.local import LocalProxy
 
 from faregate.checkout.handlers import inspect_handler, mark
 from faregate.checkout.wrapped_callables import count_as_async, is_async, walk, walk_chain
 from faregate.offers import offer
-from tests.support.function_wrappers import FunctionWrapper, ObjectProxy
 
 
 def sought() -> str:
@@ -136,9 +136,15 @@ def test_a_proxy_of_what_is_not_there_is_passed_by() -> None:
     assert found in list(walk(view))
 
 
+@wrapt.decorator
+def traced(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    return wrapped(*args, **kwargs)
+
+
 @pytest.mark.parametrize("follow", [walk, walk_chain])
-def test_a_wrapper_of_wrapt_is_looked_into(follow: Any) -> None:
-    wrapper: Any = FunctionWrapper(FunctionWrapper(sought))
+@pytest.mark.parametrize("wrap", [traced, wrapt.CallableObjectProxy])
+def test_a_wrapper_of_wrapt_is_looked_into(wrap: Any, follow: Any) -> None:
+    wrapper: Any = wrap(wrap(sought))
     assert list(follow(wrapper)) == [sought]
     assert sought in list(follow(without_wraps(wrapper)))
     assert sought in list(follow(functools.partial(wrapper, 1)))
@@ -150,16 +156,12 @@ def test_a_price_in_a_wrapper_of_wrapt_is_found() -> None:
 
     sold = offer("daily_report")
     mark(report, sought, sold)
-    assert inspect_handler(FunctionWrapper(report)).offers == (sold,)
+    assert inspect_handler(traced(report)).offers == (sold,)
 
 
 @pytest.mark.parametrize("follow", [walk, walk_chain])
 def test_another_proxy_is_not_asked(follow: Any) -> None:
-    class Lazy(FunctionWrapper):
-        pass
-
-    Lazy.__name__ = "LazyObjectProxy"
-    for proxy in (Lazy(sought), ObjectProxy(sought)):
+    for proxy in (wrapt.LazyObjectProxy(lambda: sought), wrapt.ObjectProxy(sought)):
         assert sought not in list(follow(proxy))
 
 
