@@ -26,6 +26,7 @@ from django.http import FileResponse, HttpRequest, HttpResponse  # noqa: E402
 from django.urls import include, path, re_path  # noqa: E402
 from django.utils import translation  # noqa: E402
 from django.utils.decorators import method_decorator  # noqa: E402
+from django.utils.functional import lazy  # noqa: E402
 from django.views import View  # noqa: E402
 from django.views.decorators.http import etag  # noqa: E402
 
@@ -508,6 +509,32 @@ def test_a_pattern_that_also_matches_outside_of_a_prefix_is_an_error(kind: str, 
     ):
         here.ask("/x/reports/")
     assert not RUNS
+
+
+def translate(language_to_text: dict[str, str], text: str) -> Any:
+    return lazy(lambda: language_to_text.get(translation.get_language() or "", text), str)()
+
+
+@pytest.mark.parametrize("by", ["OFFERS", "REFUSE"])
+@pytest.mark.parametrize("around", [lambda routes: routes, lambda routes: i18n_patterns(*routes)])
+def test_a_pattern_that_a_translation_leads_outside_of_a_prefix_is_an_error(around: Any, by: str) -> None:
+    """`path(_("files/"), ...)` is `/dateien/` in German."""
+    reports = translate({"de": "berichte/"}, "reports/")
+    languages = [("en", "English"), ("de", "Deutsch")]
+    prefixes = {"/reports": "daily_report"}
+    rules = {by: prefixes if by == "OFFERS" else list(prefixes)}
+    with (
+        site(
+            *around([path(reports, include([path("x/", fresh())]))]), FAREGATE=rules, LANGUAGES=languages
+        ) as here,
+        pytest.raises(ConfigurationError, match="berichte/x/ in the language 'de'"),
+    ):
+        here.ask("/reports/x/")
+    assert not RUNS
+    prefixes["/berichte"] = "daily_report"
+    rules = {by: prefixes if by == "OFFERS" else list(prefixes)}
+    with site(*around([path(reports, fresh())]), FAREGATE=rules, LANGUAGES=languages) as here:
+        assert here.ask("/reports/").status_code in (402, 403, 404)
 
 
 def test_a_pattern_of_a_request_that_also_matches_outside_is_an_error(monkeypatch: Any) -> None:

@@ -15,10 +15,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
 from django.db.transaction import Atomic
 from django.urls import URLPattern, URLResolver
 from django.urls.resolvers import RegexPattern, RoutePattern
+from django.utils.functional import Promise
 from django.utils.regex_helper import normalize
+from django.utils.translation import override
 from django.views import View
 
 from faregate.checkout.handlers import find_offers, is_price
@@ -121,7 +124,15 @@ def list_prefix_mistakes(resolver: URLResolver, rules: PathRules) -> tuple[str, 
     """Describe views that a prefix sells or refuses, and that other paths reach. Looked for once."""
     cached = _reached_outside.get(resolver)
     if cached is None or cached[0] is not rules:
-        cached = _reached_outside[resolver] = (rules, tuple(_find_reached_outside(resolver, rules)))
+        mistakes = (
+            ()
+            if rules.is_empty
+            else (
+                *_find_reached_outside(resolver, rules),
+                *_find_translated_outside(resolver, rules),
+            )
+        )
+        cached = _reached_outside[resolver] = (rules, mistakes)
     return cached[1]
 
 
@@ -342,7 +353,7 @@ def _split_form(form: str) -> list[Part]:
 
 def _find_reached_outside(resolver: URLResolver, rules: PathRules) -> Iterator[str]:
     """Try sample paths below a prefix with more text around their segments, which an expression may skip."""
-    for _, pattern, forms in () if rules.is_empty else _walk_parts(resolver, "", [[""]]):
+    for _, pattern, forms in _walk_parts(resolver, "", [[""]]):
         # Where some paths of a form are below a prefix, and some are not, its pattern is meant for both.
         samples = [paths for form in forms if (paths := build_samples(form))]
         path = next((paths[0] for paths in samples if _are_protected(paths, rules)), None)
@@ -361,6 +372,40 @@ _MORE = ("0/", "0", "a/", "a")
 _REACHED_OUTSIDE = (
     "{} is sold or refused at {}, and free at {}: its pattern {!r}, or one that includes it, matches both. "
     "Begin the regular expression with ^ and end the prefix in it with / or $, or put @paid on the view."
+)
+
+
+def _find_translated_outside(resolver: URLResolver, rules: PathRules) -> Iterator[str]:
+    """Compare the paths of each view in all languages, where patterns are translated."""
+    if not (settings.USE_I18N and _has_translated_pattern(resolver)):
+        return
+    protected: dict[URLPattern, str] = {}
+    free: dict[URLPattern, tuple[str, str]] = {}
+    for language, _ in settings.LANGUAGES:
+        with override(language):
+            for _, pattern, forms in _walk_parts(resolver, "", [[""]]):
+                samples = [paths for form in forms if (paths := build_samples(form))]
+                path = next((paths[0] for paths in samples if _are_protected(paths, rules)), None)
+                if path is not None:
+                    protected.setdefault(pattern, path)
+                elif samples:
+                    free.setdefault(pattern, (samples[0][0], language))
+    for pattern in protected.keys() & free.keys():
+        if not list_offers(pattern.callback, "GET"):
+            other, language = free[pattern]
+            yield _TRANSLATED_OUTSIDE.format(name_view(pattern.callback), protected[pattern], other, language)
+
+
+def _has_translated_pattern(resolver: Any) -> bool:
+    own = resolver.pattern
+    if isinstance(getattr(own, "_route", getattr(own, "_regex", "")), Promise):
+        return True
+    return any(_has_translated_pattern(pattern) for pattern in getattr(resolver, "url_patterns", ()))
+
+
+_TRANSLATED_OUTSIDE = (
+    "{} is sold or refused at {}, and free at {} in the language {!r}: declare that prefix as well, or put "
+    "@paid on the view."
 )
 
 
