@@ -1,4 +1,4 @@
-"""Refuse prefixes in front of frameworks that answer with one handler at paths that no prefix covers.
+"""Reject prefixes in front of frameworks that answer with one handler at paths that no prefix covers.
 
 They look each name of a path up as an attribute of an object: `/about/__self__/reports` is `/reports`, and
 so is what punctuation, arguments in a query, or the names of form fields make of another path.

@@ -170,7 +170,7 @@ class PathRules:
         return not _is_alike(plain, match) and (plain.protected or self._has_two_offers(readings))
 
     def _has_two_offers(self, readings: tuple[str, ...]) -> bool:
-        """Whether readings are below prefixes of different offers, one below the other."""
+        """Whether readings are below prefixes of two offers, or of an offer and a refused prefix."""
         refused = _find_longest(readings, self.refused) is not None
         offers = [self.offers[prefix] for prefix in self.offers if _find_longest(readings, (prefix,))]
         return any(offer != offers[0] for offer in offers) or (refused and bool(offers))

@@ -414,6 +414,6 @@ class WorkFailed:
 
 
 INTERRUPTED = "interrupted"
-"""The failure code of work that was cut off: whoever reports it was not there when the work ran."""
+"""The failure code of work that was cut off: the process that reports it did not run the work."""
 
 Outcome = WorkSucceeded | WorkFailed

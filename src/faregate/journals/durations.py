@@ -15,7 +15,7 @@ class JournalPolicy:
     still runs, its own sweep finishes the row first.
     `initial_backoff` doubles with each retry of a held payment, up to `max_backoff`.
     `max_age`: a payment that is still open then is stuck, and left to people.
-    `undelivered_retention`: how long a result that a sweep settled waits for its payer.
+    `undelivered_retention`: how long a settled result that was not delivered waits for its payer.
     `redelivery_window`, `redeliveries`: how long and how often a delivered result is replayed; 0 is never.
     `failed_retention`, `paid_retention`: how long an unpaid row, and a paid one without a result, are
     remembered. The latter is long, because its payer must not be asked to pay again.

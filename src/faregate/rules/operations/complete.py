@@ -5,8 +5,8 @@ revision: 409, except where `sells_earlier` is set and it is of the same resourc
 outcome and values, and with them the amount where the price follows the use. The same one again is answered
 with the current status; another outcome or other values are 409.
 
-A seller who finds work cut off, and reports it as failed, may have an older copy of its journal, as the
-service of its books: then the work was sold. So the chain is asked first, and what it has settled succeeds.
+A seller that reports work as interrupted may run on an older copy of its journal, or the service on one of
+its books, and the work may have been sold. The chain is asked first; a payment that it has settled succeeds.
 """
 
 import logging
@@ -126,7 +126,7 @@ def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: De
 def _end_if_paid(transaction: Transaction, deps: Dependencies) -> Transaction:
     """End a transaction whose payment has settled already; 503 while that is not known.
 
-    Then nobody must be told to pay again.
+    A payer whose payment has settled must not be told to pay again.
     """
     payment, terms = transaction.payment, transaction.context.terms
     try:

@@ -1,4 +1,7 @@
-"""What one node proves about a payment. `chain_reader.py` compares the answers of several nodes."""
+"""What one node proves about a payment.
+
+`chain_reader.py` asks the nodes, `settlement_agreement.py` compares their answers.
+"""
 
 import logging
 from dataclasses import dataclass, field
