@@ -191,7 +191,9 @@ def test_a_root_path_is_taken_off_once() -> None:
     assert rules.match("/x/api/api/reports", "/api").prefix is None
 
 
-@pytest.mark.parametrize("name", [b"x-script-name", b"X-Script-Name", b"x_script_name"])
+@pytest.mark.parametrize(
+    "name", [b"x-script-name", b"X-Script-Name", b"x_script_name", b"X-Forwarded-Prefix", b"script_name"]
+)
 @pytest.mark.parametrize(
     ("value", "path"),
     [
@@ -205,7 +207,7 @@ def test_a_root_path_is_taken_off_once() -> None:
 def test_a_header_that_is_taken_off_the_path_makes_no_difference(
     setting: dict[str, Any], value: bytes, path: str, name: bytes
 ) -> None:
-    """Radicale takes it off if the request has X-Forwarded-For, too."""
+    """Radicale takes X-Script-Name off if the request has X-Forwarded-For, too."""
     plain, headers = Plain(), [(b"host", b"x"), (name, value)]
     sent = ask(seller(plain, **setting), path, headers=headers)
     assert (sent[0]["status"] in (402, 403), plain.runs) == (True, 0)
@@ -263,6 +265,47 @@ def test_below_daphne_a_client_chooses_no_price_by_the_root_path(monkeypatch: py
         assert (sent[0]["status"], plain.runs) == (expected, 0)
     assert ask(seller(offers=CHEAP), "/reports", root_path="/reports/preview")[0]["status"] == 402
     assert ask(seller(offers=CHEAP), "/x/reports", root_path="/x")[0]["status"] == 402
+
+
+@pytest.mark.parametrize("name", ["x-script-name", "x-forwarded-prefix", "script-name"])
+@pytest.mark.parametrize("path", ["/reports/full", "/internal/x", "/REPORTS//full"])
+def test_a_client_chooses_no_price_by_a_header_of_the_root_path(name: str, path: str) -> None:
+    """ProxyFix and Gunicorn make such a header the root path. The application finds the path below it."""
+    cheap = {"/reports": "daily_report", "/reports/sample": "text_summary"}
+    root, headers = "/reports/sample", [(name, "/reports/sample")]
+    assert PathRules(cheap, ["/internal"]).match(path, root, headers).ambiguous
+    assert not PathRules(dict.fromkeys(cheap, "daily_report")).match("/reports/full", root, headers).ambiguous
+    behind_a_proxy = PathRules({"/": "text_summary", "/reports": "daily_report"}, ["/internal"])
+    assert behind_a_proxy.match("/reports/full", "/api", [(name, "/api")]).prefix == "/reports"
+    assert behind_a_proxy.match("/other", "/api", [(name, "/api")]).prefix == "/"
+
+
+def test_the_longer_of_a_paid_and_a_refused_prefix_holds() -> None:
+    rules = PathRules(
+        {"/files": "text_summary", "/files/drafts/sold": "daily_report"}, ["/files/drafts", "/internal-notes"]
+    )
+    for path in ("/files/drafts", "/files/drafts/x", "/files//DRAFTS/x", "/files/drafts.json"):
+        match = rules.match(path)
+        assert (match.offer, match.protected) == (None, True)
+    assert rules.match("/files/drafts/sold/x").prefix == "/files/drafts/sold"
+    assert rules.match("/files/x").prefix == "/files"
+    assert rules.match("/drafts/x", "/files").refused
+    plain = Plain()
+    sent = ask(seller(plain, offers={"/files": "daily_report"}, refuse=["/files/drafts"]), "/files/drafts/x")
+    assert (sent[0]["status"], plain.runs) == (403, 0)
+
+
+def test_a_path_is_not_both_sold_and_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'/files' is both sold and refused"):
+        PathRules({"/Files/": "daily_report"}, ["/files"])
+
+
+def test_a_root_path_of_many_slashes_is_refused_at_once() -> None:
+    """Each client can choose it where a header is the root path."""
+    rules, started = PathRules({"/reports": "daily_report"}), time.perf_counter()
+    assert rules.match("/none", "/a" * 2000).ambiguous
+    assert time.perf_counter() - started < 0.1
+    assert not rules.match("/none", "/a" * 20).protected
 
 
 def test_the_root_path_of_an_operator_may_be_a_prefix() -> None:

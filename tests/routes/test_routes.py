@@ -381,7 +381,7 @@ def test_a_socket_on_guarded_ground_is_refused() -> None:
 
 def test_an_app_without_routes_says_so_and_what_hangs_in_the_air() -> None:
     assert format_as_text(RouteTable(())) == "This application has no routes.\n\n0 paid, 0 free, 0 refused"
-    assert format_as_text(apply_path_rules(RouteTable(()), PathRules({"/x": "daily_report"}, ["/x"]))) == (
+    assert format_as_text(apply_path_rules(RouteTable(()), PathRules({"/x": "daily_report"}))) == (
         "This application has no routes.\n\n0 paid, 0 free, 0 refused\n\n"
         "Nothing is below /x: no route matches this prefix."
     )

@@ -40,16 +40,19 @@ _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 # Pyramid takes `@@` off the name of a view, and Morepath `+`. Plain names begin with `-`, `.`, `_` and `~`.
 _VIEW_MARKS = punctuation.translate(str.maketrans("", "", "-._~/;%"))
 
-_VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION = "x-vhm-root", "x-script-name", "destination"
-PATH_HEADERS = frozenset((_VIRTUAL_ROOT, _SCRIPT_NAME, _DESTINATION))
+_VIRTUAL_ROOT, _DESTINATION = "x-vhm-root", "destination"
+_ROOT_HEADERS = ("x-script-name", "x-forwarded-prefix", "script-name")
+PATH_HEADERS = frozenset((_VIRTUAL_ROOT, _DESTINATION, *_ROOT_HEADERS))
 """Headers, in lower case, that change what a path means. Any client can send them.
 
-Pyramid puts X-Vhm-Root in front of the path that it traverses. Radicale, and middleware that many copy, take
-X-Script-Name off. WebDAV copies or moves what is below the path to the Destination.
+Pyramid puts X-Vhm-Root in front of the path that it traverses. WebDAV copies or moves what is below the
+path to the Destination. The others are the root path for Radicale, ProxyFix, Gunicorn, and much middleware.
 """
 PathHeaders = Sequence[tuple[str, str]]
 MAX_UNUSUAL_PATH = 8192
 """Characters of a path, with its root, that is not its own normal form: to list its readings takes long."""
+MAX_ROOT_SLASHES = 32
+"""Slashes of a root path. Each is a place where a router may begin to read the path."""
 _PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 
 
@@ -110,6 +113,8 @@ class PathRules:
             )
         refuse = tuple(refuse)
         self.refused = tuple(_check_prefix(path) for path in refuse)
+        if both := sorted(self.offers.keys() & set(self.refused)):
+            raise ConfigurationError(f"{both[0]!r} is both sold and refused. Keep one of them.")
         self.is_empty = not self.offers and not self.refused
         self._spellings = {_check_prefix(path): path.rstrip("/") for path in (*declared, *refuse)}
         self.own_roots: tuple[str, ...] = ()
@@ -136,7 +141,7 @@ class PathRules:
         match = self._match_readings(readings)
         if self._is_folded_to_another_offer(paths, readings, match):
             return AMBIGUOUS
-        rare_readings = self._list_rare_readings(path, root, dict(headers).get(_SCRIPT_NAME, ""), readings)
+        rare_readings = self._list_rare_readings(path, root, dict(headers), readings)
         for rare in (self._match_readings((text,)) for text in rare_readings):
             if rare.protected:
                 # A client that may choose between two prices chooses the cheaper one.
@@ -150,11 +155,12 @@ class PathRules:
         return match
 
     def _list_rare_readings(
-        self, path: str, root: str, script_name: str, readings: tuple[str, ...]
+        self, path: str, root: str, headers: Mapping[str, str], readings: tuple[str, ...]
     ) -> tuple[str, ...]:
         """List what only some routers read a path as."""
         rests = [text for text in _list_rests((_normalize(path),), path, root) if text not in readings]
-        rests += _list_rests(readings, path, script_name)
+        for name in _ROOT_HEADERS:
+            rests += _list_rests(readings, path, headers.get(name, ""))
         if root and self.is_root_of_client:
             rests += (_normalize(path), _normalize(path.removeprefix(root)))
         return tuple(rests)
@@ -171,8 +177,10 @@ class PathRules:
 
     def _has_two_offers(self, readings: tuple[str, ...]) -> bool:
         """Whether readings are below prefixes of two offers, or of an offer and a refused prefix."""
-        refused = _find_longest(readings, self.refused) is not None
-        offers = [self.offers[prefix] for prefix in self.offers if _find_longest(readings, (prefix,))]
+        refused = any(_is_below(path, closed) for path in readings for closed in self.refused)
+        offers = [
+            sold for prefix, sold in self.offers.items() if any(_is_below(path, prefix) for path in readings)
+        ]
         return any(offer != offers[0] for offer in offers) or (refused and bool(offers))
 
     def _has_prefix_below(self, paths: tuple[str, ...]) -> bool:
@@ -185,9 +193,7 @@ class PathRules:
     def _match_plainly(self, paths: Iterable[str]) -> PathMatch:
         """Match paths as they are spelled with prefixes as they are declared."""
         spelled = tuple(path.rstrip("/") for path in paths)
-        prefix = _find_longest(spelled, self.offers, self._is_plainly_below)
-        refused = _find_longest(spelled, self.refused, self._is_plainly_below) is not None
-        return PathMatch(None if prefix is None else self.offers[prefix], refused, prefix=prefix)
+        return self._get_match(*self._find_prefix(spelled, self._is_plainly_below))
 
     def _is_plainly_below(self, path: str, prefix: str) -> bool:
         declared = self._spellings[prefix]
@@ -195,8 +201,20 @@ class PathRules:
         return path.startswith(declared) and (rest[:1] in ("", "/") or _FORMAT.match(rest) is not None)
 
     def _match_readings(self, paths: tuple[str, ...]) -> PathMatch:
-        prefix = _find_longest(paths, self.offers)
-        refused = _find_longest(paths, self.refused) is not None
+        return self._get_match(*self._find_prefix(paths, _is_below))
+
+    def _find_prefix(
+        self, paths: tuple[str, ...], is_below: Callable[[str, str], bool]
+    ) -> tuple[str | None, bool]:
+        """Find the paid prefix that the paths are below, and whether they are below a refused one."""
+        prefix = _find_longest(paths, self.offers, is_below)
+        refused = [closed for closed in self.refused if any(is_below(path, closed) for path in paths)]
+        # A part of what is sold may be refused, and a part of what is refused be sold: the longer one holds.
+        if prefix is not None and any(_is_below(closed, prefix) for closed in refused):
+            prefix = None
+        return prefix, bool(refused)
+
+    def _get_match(self, prefix: str | None, refused: bool) -> PathMatch:
         match = self._matches.get((prefix, refused))
         if match is None:
             offer = None if prefix is None else self.offers[prefix]
@@ -206,13 +224,14 @@ class PathRules:
 
 def _is_unreadable(path: str, root: str, headers: PathHeaders) -> bool:
     """Whether routers disagree on what the path is, or a header says so that is not one plain path."""
-    if len(path) + len(root) > MAX_UNUSUAL_PATH:
+    if len(path) + len(root) > MAX_UNUSUAL_PATH or root.count("/") > MAX_ROOT_SLASHES:
         return True
     if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
         return True
     named = dict(headers)
     is_twice = len(named) < len(headers)
-    return is_twice or _VIRTUAL_ROOT in named or not _PLAIN_ROOT.fullmatch(named.get(_SCRIPT_NAME, ""))
+    roots = (named.get(name, "") for name in _ROOT_HEADERS)
+    return is_twice or _VIRTUAL_ROOT in named or not all(map(_PLAIN_ROOT.fullmatch, roots))
 
 
 def _is_alike(match: PathMatch, other: PathMatch) -> bool:
@@ -325,7 +344,7 @@ def _is_below(path: str, prefix: str) -> bool:
 def _find_longest(
     paths: tuple[str, ...],
     prefixes: Iterable[str],
-    is_below: Callable[[str, str], bool] = _is_below,
+    is_below: Callable[[str, str], bool],
 ) -> str | None:
     """The longest prefix that one of the paths stands on."""
     longest: str | None = None
