@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator
 from typing import Annotated, Any, cast
 
+import anyio
 import httpx
 import pytest
 from fastapi import APIRouter, BackgroundTasks, Depends, FastAPI, HTTPException, WebSocket
@@ -485,12 +486,59 @@ def _cut_events_in_a_thread() -> Generator[dict[str, int]]:
     raise RuntimeError("in the middle")
 
 
-@pytest.mark.parametrize("middleware", [[], [Middleware(GZipMiddleware, minimum_size=0)]])
+class SendWhole:
+    """Sends a stream in one piece when it is complete."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        messages: list[Any] = []
+
+        async def collect(message: Any) -> None:
+            messages.append(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                await send(messages[0])
+                body = b"".join(each.get("body", b"") for each in messages[1:])
+                await send({"type": "http.response.body", "body": body})
+
+        await self._app(scope, receive, collect)
+
+
+@pytest.mark.parametrize(
+    "middleware", [[], [Middleware(GZipMiddleware, minimum_size=0)], [Middleware(SendWhole)]]
+)
 @pytest.mark.parametrize("events", [_cut_events, _cut_events_in_a_thread])
 def test_events_that_are_cut_are_not_charged(shop: Shop, events: Any, middleware: list[Middleware]) -> None:
     """FastAPI makes them in a task of its own. If it raises, the response first ends as if it were whole."""
     shop.app.user_middleware += middleware
     shop.sell(events, response_class=EventSourceResponse)
+    assert shop.buy().status_code == 500
+    assert shop.outcomes == ["failed"]
+
+
+class Produced(StreamingResponse):
+    """Sends what a task makes, which closes its channel before it closes its connection."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async with anyio.create_task_group() as group:
+            channel, parts = anyio.create_memory_object_stream[bytes](10)
+            self.body_iterator = parts
+            group.start_soon(self._produce, channel)
+            await self.stream_response(send)
+
+    async def _produce(self, channel: Any) -> None:
+        try:
+            async with channel:
+                await channel.send(b"a part")
+                raise RuntimeError("in the middle")
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+def test_a_stream_is_cut_by_an_error_after_its_end(shop: Shop) -> None:
+    shop.sell(lambda: Produced(()))
     assert shop.buy().status_code == 500
     assert shop.outcomes == ["failed"]
 

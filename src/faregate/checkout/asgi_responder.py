@@ -394,8 +394,9 @@ class PaywallResponder:
                 return
             if self._is_stream or not body:
                 # If the task that makes the parts has raised, its group is about to cancel this one. Until
-                # then, the stream ends as if it were whole: FastAPI's event streams do.
-                for _ in range(5):
+                # then, the stream ends as if it were whole: FastAPI's event streams do. What the task closes
+                # before it raises, such as a connection, takes some turns of the loop.
+                for _ in range(20):
                     await anyio.lowlevel.checkpoint()
             await self._complete()
         elif message["type"] != "http.response.debug":
@@ -425,9 +426,10 @@ class PaywallResponder:
                 if status < 400 or self.checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
-                # As the router sent it: what stands between may change it.
+                # As the router sent it: what stands between may change it, or send it in one piece.
                 body = bytes(message.get("body", b""))
-                if self._chunks or message.get("more_body", False):
+                self._is_stream = self._is_stream or message.get("more_body", False)
+                if self._is_stream:
                     self._chunks.append(body)
                     body = b"".join(self._chunks)
                 status = self._relayed_status
