@@ -32,7 +32,7 @@ from faregate import starlette
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark_maker
 from faregate.checkout.openapi import INFO, MARK, payment_info
-from faregate.checkout.wrapped_callables import count_as_async
+from faregate.checkout.wrapped_callables import mark_as_coroutine_function
 from faregate.core import release, responses
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.usage import Payment
@@ -157,7 +157,7 @@ class _Scheme(SecurityBase):
         # Asked now: a function that calls a price, and forgets the `await`, gives no result away.
         return _authorize(authorize(connection, self._sold, ask), response)
 
-    __call__ = count_as_async(__call__)  # FastAPI looks for what is to be awaited
+    __call__ = mark_as_coroutine_function(__call__)  # FastAPI looks for what is to be awaited
 
 
 async def _authorize(authorization: Coroutine[Any, Any, Payment], response: Response) -> Payment:

@@ -30,7 +30,7 @@ from faregate.errors import ConfigurationError, FaregateError, NoAnswer, Service
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.registry import JournalContext, as_async, journal_from_url
+from faregate.journals.urls import JournalContext, as_async, journal_from_url
 from faregate.logs import log
 from faregate.merchant.backend import AsyncMerchantBackend, MerchantBackend
 from faregate.merchant.requests import Call

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, cast
 from faregate.core.completion import RETRY_BUDGET_SECONDS
 from faregate.errors import ConfigurationError, nearest_name
 from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
-from faregate.journals.registry import MEMORY
+from faregate.journals.urls import MEMORY
 from faregate.logs import log
 from faregate.merchant.address import make_namespace
 from faregate.merchant.api_key import ApiKey

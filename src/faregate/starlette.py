@@ -35,7 +35,7 @@ from faregate.checkout.handlers import (
 )
 from faregate.checkout.lifespan import fail_start
 from faregate.checkout.openapi import with_payments
-from faregate.checkout.wrapped_callables import count_as_async, is_async
+from faregate.checkout.wrapped_callables import is_async, mark_as_coroutine_function
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
 from faregate.core.release import may_be_result
@@ -244,7 +244,7 @@ def paid(
             response = await response if iscoroutine(response) else response
             return response if payment.transaction_id is None else forbid_storing(response, sold)
 
-        guard = count_as_async(guard)
+        guard = mark_as_coroutine_function(guard)
         mark(guard, endpoint, sold)
         mark_price(guard, sold)
         note_price(guard)

@@ -13,7 +13,7 @@ from starlette._utils import is_async_callable
 from werkzeug.local import LocalProxy
 
 from faregate.checkout.handlers import inspect_handler, mark
-from faregate.checkout.wrapped_callables import count_as_async, is_async, walk, walk_chain
+from faregate.checkout.wrapped_callables import is_async, mark_as_coroutine_function, walk, walk_chain
 from faregate.offers import offer
 
 
@@ -176,7 +176,7 @@ def test_a_function_that_returns_a_coroutine_counts_as_async_and_runs_at_the_cal
         calls.append(self)
         return awaited()
 
-    begin = count_as_async(plain)
+    begin = mark_as_coroutine_function(plain)
     bound = MethodType(begin, "a view")
     for one in (begin, bound, functools.partial(begin, "a view")):
         assert inspect.iscoroutinefunction(one)
@@ -193,7 +193,7 @@ def test_a_plain_wrapper_of_such_a_function_is_plain() -> None:
     def plain() -> Any:
         return awaited()
 
-    begin = count_as_async(plain)
+    begin = mark_as_coroutine_function(plain)
     assert inspect.iscoroutinefunction(begin)
     assert not inspect.iscoroutinefunction(with_wraps(begin))
     assert not is_async_callable(with_wraps(begin))

@@ -85,7 +85,7 @@ def test_a_phone_scrolls_in_one_direction(page: Page, purchases: Purchases) -> N
     identifier = purchases.buy("slow")
     purchases.http.get(f"/{'long/' * 60}")
     expect(page.locator("#calls button", has_text="long")).to_be_visible()
-    purchases.emulator.faults.apply_preset("reconcile-unavailable")
+    purchases.emulator.faults.set_mode("reconcile-unavailable")
     page.locator(f'[data-id="{identifier}"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.evaluate(CUT_OFF) == []
@@ -106,7 +106,7 @@ def test_every_text_has_enough_contrast_in_both_colour_schemes(page: Page, purch
     purchases.emulator.settle_after(TEST_PAYERS["good"].address, SettlementRule(manual=True))
     slow, *_ = (purchases.buy(payer) for payer in ("slow", "good", "reconciles", "rejected"))
     purchases.authorize("poor")
-    purchases.emulator.faults.apply_preset("slow-answer")
+    purchases.emulator.faults.set_mode("slow-answer")
     purchases.emulator.settle(purchases.buy())
     expect(page.locator(".row")).to_have_count(5)
     choose(page, page.locator(f'[data-id="{slow}"]'))
@@ -125,7 +125,7 @@ def test_axe_finds_nothing(page: Page, purchases: Purchases, width: int) -> None
     """The rules of axe-core, those of WCAG 2.2 among them."""
     page.set_viewport_size({"width": width, "height": 800})
     purchases.buy(), purchases.authorize("poor")
-    purchases.emulator.faults.apply_preset("slow-answer")
+    purchases.emulator.faults.set_mode("slow-answer")
     purchases.emulator.settle_after("*", SettlementRule(after_reads=2))
     for part in page.locator(".panel > details > summary").all():
         part.click()

@@ -19,8 +19,8 @@ from faregate import Paywall
 from faregate.core import completion
 from faregate.emulator import TEST_KEY
 from faregate.flask import Faregate
-from faregate.journals.registry import JournalContext
 from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.urls import JournalContext
 from faregate.transports.http1 import Http1Transport
 from tests.crash.points.kill_wrappers import DyingJournal, DyingTransport, Kills
 from tests.support.lines import append_line

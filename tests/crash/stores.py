@@ -9,7 +9,7 @@ from typing import Any
 
 from faregate.journals.durations import DEFAULT_POLICY, JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.registry import JournalContext, journal_from_url
+from faregate.journals.urls import JournalContext, journal_from_url
 from tests import servers
 from tests.django_site.databases import settings_of
 

@@ -25,7 +25,7 @@ from faregate.django.journal import make_journal  # noqa: E402
 from faregate.django.journal.models import JournalRow  # noqa: E402
 from faregate.django.journal.store import DjangoStore, derive_keys  # noqa: E402
 from faregate.journals.durations import JournalPolicy  # noqa: E402
-from faregate.journals.registry import JournalContext  # noqa: E402
+from faregate.journals.urls import JournalContext  # noqa: E402
 from tests.core.flow_script import ACR, OTHER_TXN, TXN  # noqa: E402
 from tests.journals.canaries import find_leaks, write_canaries  # noqa: E402
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS, decided, fresh, released, started  # noqa: E402

@@ -18,8 +18,8 @@ from faregate.core.claims import Claim, InProgress
 from faregate.errors import JournalError
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.registry import JournalContext
 from faregate.journals.store import Record
+from faregate.journals.urls import JournalContext
 from tests import django_site
 from tests.core.flow_script import ACR, OTHER_TXN, RECEIPT, TXN
 from tests.django_site import databases

@@ -18,8 +18,8 @@ from faregate.errors import JournalError
 from faregate.journals import event_loops
 from faregate.journals.event_loops import MAX_THREADS, run_in_thread
 from faregate.journals.memory import MemoryJournal
-from faregate.journals.registry import as_async
 from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.urls import as_async
 from faregate.paywall import Paywall
 from tests.adapters.asgi import CONTENT, Plain, a_paywall, ask, header
 from tests.core.flow_script import ACR, RECEIPT, TXN

@@ -14,7 +14,7 @@ from faregate.core.claims import Claimed, InProgress
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION
-from faregate.journals.registry import as_async
+from faregate.journals.urls import as_async
 from tests.core.flow_script import ACR, TXN
 from tests.journals import postgres_schema
 from tests.journals.postgres_schema import asked, asked_inside, get_store, postgres, with_setting

@@ -14,7 +14,7 @@ from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.connections import describe_url
-from faregate.journals.registry import JournalContext, journal_from_url
+from faregate.journals.urls import JournalContext, journal_from_url
 from tests.core.flow_script import RECEIPT, TXN
 from tests.journals.redis_journal import ask, opened, running
 from tests.journals.rows import GOOD, HERE, released, started

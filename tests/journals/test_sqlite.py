@@ -17,10 +17,10 @@ from faregate.core.claims import InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.durations import DEFAULT_POLICY
-from faregate.journals.registry import JournalContext, journal_from_url
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.schema import VERSION
 from faregate.journals.sqlite.store import SqliteStore
+from faregate.journals.urls import JournalContext, journal_from_url
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.canaries import find_leaks, write_canaries
 from tests.journals.failing_disk import without_locks

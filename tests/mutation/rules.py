@@ -202,10 +202,10 @@ MUTANTS = (
            "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
            "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
-    Mutant("charge-for-cut-results", FLOW, "        _check_length(result.response, request.http.method)\n", ""),
-    Mutant("charge-for-errors", FLOW, "if status in request.billable and", "if"),
+    Mutant("charge-for-cut-results", RELEASE_PY, "        _check_length(result.response, request.http.method)\n", ""),
+    Mutant("charge-for-errors", RELEASE_PY, "if status in request.billable and", "if"),
     # What may leave unpaid (`core.release`)
-    Mutant("unbilled-statuses-leave", FLOW, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
+    Mutant("unbilled-statuses-leave", RELEASE_PY, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
     Mutant("errors-carry-results", RELEASE_PY, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
     Mutant("results-leave-as-errors", CHECKOUT, "            self.has_answered_result = True\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("stale-results-leave-as-errors", CHECKOUT, "        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):\n", "        elif False:\n", ("tests/attacks/test_stale_errors.py",)),

@@ -15,8 +15,8 @@ from typing import Any
 
 from faregate.asgi import PaywallMiddleware
 from faregate.emulator import TEST_KEY, Emulator, SettlementRule, Wallet
-from faregate.journals.registry import JournalContext
 from faregate.journals.sqlite import SqliteJournal
+from faregate.journals.urls import JournalContext
 from faregate.merchant.client import MerchantClient
 from faregate.merchant.models import SucceededCompleteRequest
 from faregate.paywall import Paywall

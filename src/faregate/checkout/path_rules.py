@@ -101,7 +101,7 @@ class PathRules:
             )
         declared = dict(cast(Mapping[str, str | Offer], given))
         self.offers = {
-            _check_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
+            _normalize_prefix(path): sold if isinstance(sold, Offer) else build_offer(sold)
             for path, sold in declared.items()
         }
         for path, sold in self.offers.items():
@@ -112,11 +112,11 @@ class PathRules:
                 "Two paid prefixes are the same path, spelt differently. Keep one of them."
             )
         refuse = tuple(refuse)
-        self.refused = tuple(_check_prefix(path) for path in refuse)
+        self.refused = tuple(_normalize_prefix(path) for path in refuse)
         if both := sorted(self.offers.keys() & set(self.refused)):
             raise ConfigurationError(f"{both[0]!r} is both sold and refused. Keep one of them.")
         self.is_empty = not self.offers and not self.refused
-        self._spellings = {_check_prefix(path): path.rstrip("/") for path in (*declared, *refuse)}
+        self._spellings = {_normalize_prefix(path): path.rstrip("/") for path in (*declared, *refuse)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
         self.is_root_of_client = False
@@ -246,7 +246,7 @@ def _check_price(path: str, sold: Offer) -> None:
         )
 
 
-def _check_prefix(path: Any) -> str:
+def _normalize_prefix(path: Any) -> str:
     if not isinstance(path, str):
         raise ConfigurationError(f"A path prefix is a text such as '/reports', not {path!r}.")
     if not path.startswith("/"):

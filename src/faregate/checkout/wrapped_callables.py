@@ -134,7 +134,7 @@ def is_async(called: Any) -> bool:
     return iscoroutinefunction(called) or iscoroutinefunction(getattr_static(called, "__call__", None))
 
 
-def count_as_async(function: Any) -> Any:
+def mark_as_coroutine_function(function: Any) -> Any:
     """Copy a plain function that returns a coroutine; `inspect.iscoroutinefunction` says True of the copy.
 
     `inspect.markcoroutinefunction` is of Python 3.12, and `functools.wraps` copies its mark to wrappers that

@@ -1,5 +1,7 @@
 """Report an outcome to the service, and tell what became of the payment (`faregate.core.results.Settlement`).
 
+What the outcome is was decided before, by `core.release.decide_outcome`.
+
 The rules are at the top of `faregate.core.flow`.
 """
 

@@ -56,12 +56,11 @@ from faregate.core.models import (
     PaidRequest,
     Response,
     WorkFailed,
-    WorkSucceeded,
     header_values,
 )
 from faregate.core.payment_identifier import read_identifier
 from faregate.core.recovery import compare_payers, recover
-from faregate.core.release import build_unpaid, find_slash_redirect, is_error
+from faregate.core.release import decide_outcome, is_error
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
     Access,
@@ -76,17 +75,13 @@ from faregate.core.results import (
     Settlement,
 )
 from faregate.core.sales import describe, describe_access, describe_resumed, measure
-from faregate.core.usage import check_values
 from faregate.errors import (
     FaregateError,
     HandlerError,
     InvalidUsage,
     NoAnswer,
-    NotBillable,
-    ResultCutShort,
     ServiceError,
     TooManyCalls,
-    WorkTimedOut,
 )
 from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
 from faregate.x402.instructions import are_unpredictable
@@ -588,7 +583,7 @@ def _run_and_settle(
             backend = step.backend or backend
         if request.is_observed:
             payment = describe(payment, status=result.response.status, work_ms=result.duration_ms)
-        outcome = _decide_outcome(result, request, revision)
+        outcome = decide_outcome(result, request, revision)
     except (HandlerError, InvalidUsage) as error:
         yield backend.log_warning(
             f"{_describe_handler(request)} returned nothing that can be sold: {error}", payment.transaction_id
@@ -705,45 +700,3 @@ def _record_resumption(backend: Backend, payment: PendingPayment, earlier: Earli
 def _describe_handler(request: PaidRequest) -> str:
     """Name the handler for the seller's log, without the query, which may be private."""
     return f"{request.http.method} {request.http.url.partition('?')[0]}"
-
-
-def _decide_outcome(
-    result: HandlerResult, request: PaidRequest, revision: OfferRevision
-) -> WorkSucceeded | Response:
-    """Decide what the work is: a result to sell, or a response that may leave unpaid.
-
-    Raises `HandlerError` and `InvalidUsage` where it is neither.
-    """
-    # A handler in a thread cannot be cut off. If it ends too late, its payment may no longer be valid.
-    if result.duration_ms > request.work_seconds * 1000:
-        raise WorkTimedOut("the work took longer than its payment is valid")
-    status = result.response.status
-    answers_error = result.has_raised and not is_error(status)
-    is_slash_redirect = status >= 300 and find_slash_redirect(result.response, request) is not None
-    if status in request.billable and not answers_error and not is_slash_redirect:
-        _check_length(result.response, request.http.method)
-        return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
-    unpaid = build_unpaid(result.response, request, was_result=result.was_result)
-    if unpaid is not None:
-        return unpaid
-    if answers_error:
-        raise NotBillable(
-            f"it raised or failed, and an error that is answered with {status} is no result. "
-            "To sell that response, return it; put a login before the price"
-        )
-    raise NotBillable(
-        f"its status {status} is not billable, and only errors leave unpaid. To sell it, name it in billable"
-    )
-
-
-def _check_length(response: Response, method: str) -> None:
-    """Raise `ResultCutShort` for a body that is shorter than it was declared to be."""
-    if method == "HEAD" or response.status in (204, 304):
-        return
-    for name, declared in response.headers:
-        if name.lower() != "content-length" or not declared.isdecimal():
-            continue
-        if int(declared) > len(response.body):
-            raise ResultCutShort(
-                f"its body has {len(response.body)} bytes, and its Content-Length is {declared}"
-            )

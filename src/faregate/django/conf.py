@@ -19,7 +19,7 @@ from faregate.django.options import find_journal_database, name_setting, read_op
 from faregate.errors import ConfigurationError
 from faregate.events import Event
 from faregate.journals.durations import DEFAULT_POLICY
-from faregate.journals.registry import JournalContext, journal_from_url
+from faregate.journals.urls import JournalContext, journal_from_url
 from faregate.maintenance.journal import JournalView, make_view
 from faregate.paywall import MakeJournal, Paywall
 from faregate.server_config import lets_clients_set_root

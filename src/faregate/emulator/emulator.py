@@ -143,7 +143,7 @@ class Emulator:
 
     def mode(self, name: str) -> None:
         """Replace the faults by those of this mode; "clean" has none. `ConfigurationError` if unknown."""
-        self.faults.apply_preset(name)
+        self.faults.set_mode(name)
 
     # Recorded calls
 

@@ -40,7 +40,10 @@ class JournalPolicy:
 
     @classmethod
     def for_calls_of(cls, timeout: float) -> "JournalPolicy":
-        """Make leases that outlast the calls made under them: two to access, three to complete."""
+        """Make leases that outlast the calls made under them: two to access, three to complete.
+
+        The quick repetition of an unanswered call to access is in the 10 seconds (`RETRY_BUDGET_SECONDS`).
+        """
         return cls(claim_lease=2 * timeout + 10, completion_lease=3 * timeout + 90)
 
 

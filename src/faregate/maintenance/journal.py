@@ -13,8 +13,8 @@ from faregate.core.claims import HoldInfo
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.payment_info import FoundPayments, PaymentInfo, Reference
-from faregate.journals.registry import JournalContext, journal_from_url
 from faregate.journals.store import KeyUsage
+from faregate.journals.urls import JournalContext, journal_from_url
 from faregate.paywall import Paywall
 from faregate.settings import SERVICE, load_service, read_journal_settings
 

@@ -119,7 +119,7 @@ class SettlementRule(FrozenModel):
         return leave_out_none(dump(self), "amount")
 
 
-def build_set_aside(amount: int) -> SettlementRule:
+def build_parked_rule(amount: int) -> SettlementRule:
     """Build the rule of a payment of which only this amount was settled, less than was used."""
     return SettlementRule(manual=True, via="reconciling", amount=amount)
 

@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.account import Seller, SettlementRule, build_set_aside
+from faregate.rules.account import Seller, SettlementRule, build_parked_rule
 from faregate.rules.catalog import Catalog, Listing, PublishedRevision, build_terms
 from faregate.rules.clock import MonotonicClock
 from faregate.rules.dependencies import Dependencies
@@ -367,11 +367,11 @@ class MemoryStore:
         record.move(pending.status, at or self.clock.tick())
         return record
 
-    def set_aside(
+    def park_underpaid(
         self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
     ) -> TransactionRecord:
         """Keep it until `settle` or `fail` of the test ends it."""
-        return self.schedule(transaction, build_set_aside(amount), None, at or self.clock.tick())
+        return self.schedule(transaction, build_parked_rule(amount), None, at or self.clock.tick())
 
     def _own(self, transaction: Transaction) -> TransactionRecord:
         return self.transactions[transaction.id]

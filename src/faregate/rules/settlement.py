@@ -113,7 +113,7 @@ def run_attempt(
             if amount is not None and amount != attempt.amount:
                 _report_other_amount(transaction, attempt, amount, deps)
             if amount is not None and _is_withheld(amount, attempt, deps):
-                ended = deps.store.set_aside(transaction, attempt, amount, at)
+                ended = deps.store.park_underpaid(transaction, attempt, amount, at)
                 deps.observe("postponed", ended)
             else:
                 ended = deps.store.record_settled(transaction, transaction_hash, at, amount)

@@ -232,7 +232,7 @@ class Store(Protocol):
         """End the attempt without a result: it is tried again later, by the store's own rule."""
         ...
 
-    def set_aside(
+    def park_underpaid(
         self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
     ) -> Transaction:
         """End the attempt, and make no other one: less was settled than was used, only this `amount`.

@@ -26,9 +26,9 @@ from anyio.lowlevel import RunVar
 
 from faregate.core.models import Headers, Response, WireRequest
 from faregate.errors import ConfigurationError, FaregateError, JournalUnreadable, NoAnswer
-from faregate.journals.registry import SERVERS
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
+from faregate.journals.urls import SERVERS
 from faregate.merchant.requests import PRICES, finishes_payment
 from faregate.rules.account import Seller
 from faregate.rules.app import KeyGrant, respond

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from faregate.core.interfaces import Journal
 from faregate.core.models import Headers, Response, WireRequest
-from faregate.journals.registry import as_async
+from faregate.journals.urls import as_async
 from tests.crash.points.kill_points import Death
 from tests.support.faulty_service import operation_of
 

@@ -23,7 +23,7 @@ from faregate.core import completion
 from faregate.core.interfaces import Journal
 from faregate.emulator import TEST_KEY
 from faregate.journals.durations import JournalPolicy
-from faregate.journals.registry import JournalContext
+from faregate.journals.urls import JournalContext
 from faregate.paywall import Paywall
 from faregate.starlette import PaywallMiddleware, paid
 from faregate.transports.http1 import Http1Transport

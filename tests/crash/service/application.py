@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from faregate import Payment, paywall
-from faregate.journals.registry import journal_from_url
+from faregate.journals.urls import journal_from_url
 from faregate.starlette import PaywallMiddleware, paid
 from tests.crash.points.kill_wrappers import DyingJournal, dying_server
 from tests.crash.stores import KEYS

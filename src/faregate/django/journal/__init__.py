@@ -11,7 +11,7 @@ from faregate.django.journal.database import migrate_command
 from faregate.errors import ConfigurationError
 from faregate.journals.clock import ServerClock
 from faregate.journals.persistent import PersistentJournal
-from faregate.journals.registry import JournalContext
+from faregate.journals.urls import JournalContext
 
 __all__ = ["make_journal"]
 

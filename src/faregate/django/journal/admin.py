@@ -13,8 +13,8 @@ from faregate.django.journal.models import JournalRow
 from faregate.django.options import find_journal_database
 from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.payment_info import PaymentInfo, parse_reference
-from faregate.journals.registry import JournalContext
 from faregate.journals.store import ENCRYPTED
+from faregate.journals.urls import JournalContext
 from faregate.maintenance.customer_answers import Explanation, explain
 from faregate.maintenance.journal import JournalView, make_view
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from faregate.emulator.control.common import TENANT, ControlError, get_emulator, json_response, parse_body
 from faregate.emulator.emulator import Emulator
-from faregate.emulator.faults import MODES, Fault, Rule
+from faregate.emulator.faults import MODES, ActiveFault, Fault
 from faregate.rules.account import FrozenModel
 
 
@@ -66,7 +66,7 @@ def format_faults(emulator: Emulator) -> dict[str, object]:
     }
 
 
-def _format_rule(rule: Rule) -> dict[str, object]:
+def _format_rule(rule: ActiveFault) -> dict[str, object]:
     shown = rule.fault.model_dump(mode="json", exclude_none=True)
     # `times` is shown as null, too: for ever. Left out, it would mean once.
     return {"id": rule.id, "applied": rule.applied, "fault": {**shown, "times": rule.fault.times}}

@@ -42,7 +42,7 @@ Count = Annotated[int, Field(strict=True, ge=0)]
 
 
 @dataclass(slots=True)
-class Rule:
+class ActiveFault:
     """An active fault. `seen` counts the calls it could have affected, `applied` those it did."""
 
     id: str
@@ -64,7 +64,7 @@ class Rule:
         return int.from_bytes(thrown[:8]) < self.fault.probability * 2**64
 
 
-class RuleState(FrozenModel):
+class ActiveFaultState(FrozenModel):
     id: str
     fault: Fault
     seen: Count
@@ -74,7 +74,7 @@ class RuleState(FrozenModel):
 
 class FaultsState(FrozenModel):
     added: Count
-    rules: tuple[RuleState, ...]
+    rules: tuple[ActiveFaultState, ...]
 
 
 class Faults:
@@ -83,19 +83,19 @@ class Faults:
     def __init__(self, mode: str) -> None:
         self._lock = Lock()
         self._added = 0
-        self.rules: tuple[Rule, ...] = ()
-        """Those that can still strike, in their order; replaced as a whole."""
-        self.apply_preset(mode)
+        self.rules: tuple[ActiveFault, ...] = ()
+        """Those that can still apply, in their order; replaced as a whole."""
+        self.set_mode(mode)
 
-    def __iter__(self) -> Iterator[Rule]:
+    def __iter__(self) -> Iterator[ActiveFault]:
         """Iterate over the faults that can still apply."""
         return iter(self.rules)
 
     def __len__(self) -> int:
         return len(self.rules)
 
-    def add(self, fault: Fault) -> Rule:
-        """Add a fault after the others, and return its rule, which counts how often it applied."""
+    def add(self, fault: Fault) -> ActiveFault:
+        """Add a fault after the others; the returned one counts how often it applied."""
         with self._lock:
             return self._add(fault)
 
@@ -111,7 +111,7 @@ class Faults:
         with self._lock:
             self.rules = ()
 
-    def apply_preset(self, mode: str) -> None:
+    def set_mode(self, mode: str) -> None:
         """Replace all faults by those of this mode; `ConfigurationError` if there is none."""
         if mode not in MODES:
             raise ConfigurationError(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
@@ -126,8 +126,8 @@ class Faults:
         faults = tuple(rule.fault for rule in self.rules)
         return next((name for name, those in MODES.items() if those == faults), None)
 
-    def first(self, info: CallInfo, fits: Callable[[Fault], bool]) -> Rule | None:
-        """Find the rule that applies to this call. `fits` says whether a fault can affect it."""
+    def first(self, info: CallInfo, fits: Callable[[Fault], bool]) -> ActiveFault | None:
+        """Find the fault that applies to this call. `fits` says whether a fault can affect it."""
         for rule in self.rules:
             if rule.fault.matches(info) and fits(rule.fault):
                 # Not under our lock: calls come one at a time, under that of the emulator.
@@ -136,8 +136,8 @@ class Faults:
                     return rule
         return None
 
-    def count_application(self, rule: Rule) -> None:
-        """Count an application; a rule that is spent is removed."""
+    def count_application(self, rule: ActiveFault) -> None:
+        """Count an application; a fault that is spent is removed."""
         with self._lock:
             rule.applied += 1
             if rule.is_spent:
@@ -146,19 +146,21 @@ class Faults:
     def state(self) -> FaultsState:
         with self._lock:
             rules = tuple(
-                RuleState(id=rule.id, fault=rule.fault, seen=rule.seen, applied=rule.applied)
+                ActiveFaultState(id=rule.id, fault=rule.fault, seen=rule.seen, applied=rule.applied)
                 for rule in self.rules
             )
             return FaultsState(added=self._added, rules=rules)
 
     def restore(self, state: FaultsState) -> None:
-        """Replace all rules by those of this state."""
+        """Replace all faults by those of this state."""
         with self._lock:
             self._added = state.added
-            self.rules = tuple(Rule(rule.id, rule.fault, rule.seen, rule.applied) for rule in state.rules)
+            self.rules = tuple(
+                ActiveFault(rule.id, rule.fault, rule.seen, rule.applied) for rule in state.rules
+            )
 
-    def _add(self, fault: Fault) -> Rule:
+    def _add(self, fault: Fault) -> ActiveFault:
         self._added += 1
-        rule = Rule(f"{fault.kind}-{self._added}", fault)
+        rule = ActiveFault(f"{fault.kind}-{self._added}", fault)
         self.rules = (*self.rules, rule)
         return rule

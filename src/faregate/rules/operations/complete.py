@@ -56,7 +56,7 @@ def complete(call: ParsedRequest, deps: Dependencies) -> Response:
     if not transaction.is_proof(payment.header):
         raise invalid_request("PAYMENT-SIGNATURE is not the payment this transaction was authorized with")
     if deps.sells_earlier:
-        request = _name_own_revision(request, transaction, deps.store)
+        request = _use_authorized_revision(request, transaction, deps.store)
     if transaction.context.revision.id != request.revision_id:
         raise HttpError(TRANSACTION_MISMATCH, "the transaction was authorized for another revision")
     if transaction.accepted is None:
@@ -66,8 +66,12 @@ def complete(call: ParsedRequest, deps: Dependencies) -> Response:
     return _build_response(transaction)
 
 
-def _name_own_revision(request: CompleteRequest, transaction: Transaction, store: Store) -> CompleteRequest:
-    """Name the revision that the transaction was authorized for, if another of its resource is named.
+def _use_authorized_revision(
+    request: CompleteRequest, transaction: Transaction, store: Store
+) -> CompleteRequest:
+    """Replace the revision of the request by the one that the transaction was authorized for.
+
+    Only another revision of the same resource is replaced.
 
     Code with a new price may complete a payment of the old price: access repeats its transaction, and the
     process that knew the revision was killed. The values that it reports are those of the new one: what the

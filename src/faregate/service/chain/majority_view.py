@@ -25,7 +25,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class NodesDisagree(PaymentsUnavailable):
-    """No answer was given by more than half of the nodes."""
+    """No answer was given by more than half of the nodes that answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ChainView:
         return answers
 
     def ask(self, question: Callable[[ChainNode], H]) -> H:
-        """Return the answer of more than half of the nodes. Raises `NodesDisagree`."""
+        """Return the answer that more than half of the answering nodes give. Raises `NodesDisagree`."""
         answers = self.ask_each(question)
         [(answer, count)] = Counter(answers.values()).most_common(1)
         if 2 * count <= len(answers):

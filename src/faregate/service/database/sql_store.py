@@ -13,7 +13,7 @@ from faregate.merchant.models import (
     FailedCompleteRequest,
     ResourceExecutionMetadata,
 )
-from faregate.rules.account import SettlementRule, build_set_aside
+from faregate.rules.account import SettlementRule, build_parked_rule
 from faregate.rules.catalog import Listing, PublishedRevision, build_terms
 from faregate.rules.http import ParsedListQuery
 from faregate.rules.ids import Ids
@@ -465,7 +465,7 @@ class SqlStore:
             changed = attempts.postpone(connection, self.account.id, stored, values, pending.status)
         return changed or self._read(stored)
 
-    def set_aside(
+    def park_underpaid(
         self, transaction: Transaction, attempt: Attempt, amount: int, at: datetime | None
     ) -> StoredTransaction:
         stored, now = self._to_stored(transaction), self._stamps.now()
@@ -474,7 +474,7 @@ class SqlStore:
             changed = attempts.postpone(connection, self.account.id, stored, values, "reconciling")
             if changed is not None and self._options.is_simulated:
                 keys = {**self._keys, "now": now, "due": None}
-                changed = simulated_ledger.schedule(connection, changed, build_set_aside(amount), keys)
+                changed = simulated_ledger.schedule(connection, changed, build_parked_rule(amount), keys)
             elif changed is not None:
                 clock, reason = self._stamps.read_clock(), _describe_short(amount, attempt)
                 changed = attempts.park(connection, self.account.id, changed, clock, reason)
