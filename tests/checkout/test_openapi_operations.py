@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faregate.checkout.openapi_operations import merge_operation, read_route
+from faregate.checkout.openapi_operations import merge_operation, read_path_template
 
 INTEGER, STRING, UUID = {"type": "integer"}, {"type": "string"}, {"type": "string", "format": "uuid"}
 
@@ -25,7 +25,7 @@ INTEGER, STRING, UUID = {"type": "integer"}, {"type": "string"}, {"type": "strin
     ],
 )
 def test_a_pattern_is_a_template(pattern: str, path: str, parameters: dict[str, Any]) -> None:
-    route = read_route(pattern)
+    route = read_path_template(pattern)
 
     assert route is not None
     assert route.path == path
@@ -38,7 +38,7 @@ def test_a_pattern_is_a_template(pattern: str, path: str, parameters: dict[str, 
     ["", "items", r"/items\.(?P<format>[a-z0-9]+)/?$", "/(?P<a>(x|y))", "/{a}/{a}", "/a*b", "/<a", "/(x)"],
 )
 def test_what_is_no_template_is_left_out(pattern: str) -> None:
-    assert read_route(pattern) is None
+    assert read_path_template(pattern) is None
 
 
 def test_what_the_seller_declares_counts() -> None:

@@ -16,7 +16,7 @@ from faregate.errors import CommandError, ConfigurationError
 from faregate.pay.blocking import BlockingPayer, run_purchase
 from faregate.pay.http import SellerClient
 from faregate.pay.output import ProgressStep
-from faregate.pay.payment_file import PaymentFile, SignedPayment
+from faregate.pay.payment_file import PaymentFile, SavedPayment
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
 from faregate.pay.request import RequestSpec
 from faregate.pay.wallet import PayerKey, PayerWallet, load_payer_key
@@ -232,10 +232,10 @@ def test_the_payment_of_another_call_is_not_overwritten(seller: Seller, tmp_path
     first, second = (PaymentFile(RequestSpec("GET", seller.url), str(named)) for _ in range(2))
     assert (first.load(), second.load()) == (None, None)
 
-    first.save(SignedPayment("first"))
+    first.save(SavedPayment("first"))
 
     with pytest.raises(ConfigurationError, match="not sent"):
-        second.save(SignedPayment("second"))
+        second.save(SavedPayment("second"))
     assert json.loads(named.read_text())["proof"] == "first"
 
 

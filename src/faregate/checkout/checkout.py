@@ -29,7 +29,7 @@ from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.descriptions import FindHandler, describe_by_handler
 from faregate.checkout.incoming_request import EMPTY_DIGEST, IncomingRequest, comparable_length, digest_body
 from faregate.checkout.offer_choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
-from faregate.checkout.openapi_operations import Operation, Route, merge_operation, read_route
+from faregate.checkout.openapi_operations import Operation, PathTemplate, merge_operation, read_path_template
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.states import PASSING, TRANSITIONS, Answerer, State
 from faregate.core import responses
@@ -416,10 +416,10 @@ class Checkout:
 
     def _find_operation(self, offer: Offer) -> tuple[str, Operation] | None:
         """Find what a catalogue lists of the request, None for nothing. A framework's errors stop no sale."""
-        route: Route | None = None
+        route: PathTemplate | None = None
         operation: Operation | None = {}
         with suppress(Exception):
-            route = read_route(self.find_route() or "") if self.find_route is not None else None
+            route = read_path_template(self.find_route() or "") if self.find_route is not None else None
         try:
             operation = self.find_operation() if self.find_operation is not None else operation
         except Exception as error:

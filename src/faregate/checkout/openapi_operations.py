@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 Operation = dict[str, Any]
 
 
-class Route(NamedTuple):
+class PathTemplate(NamedTuple):
     """The template of a path, such as `/items/{number}`, and the parameters in it."""
 
     path: str
@@ -30,7 +30,7 @@ _TYPES: Mapping[str | None, Operation] = {
 _STRING: Operation = {"type": "string"}
 
 
-def read_route(pattern: str) -> Route | None:
+def read_path_template(pattern: str) -> PathTemplate | None:
     """Read the pattern of a path as a framework writes it; None where it cannot be a template."""
     if not pattern.startswith("/"):
         return None
@@ -38,7 +38,9 @@ def read_route(pattern: str) -> Route | None:
     parameters = list(_read_parameters(pattern))
     path, literals = _PARAMETER.sub(_write_parameter, pattern), _PARAMETER.sub("", pattern)
     names = [parameter["name"] for parameter in parameters]
-    return None if _UNREAD.search(literals) or len(set(names)) < len(names) else Route(path, parameters)
+    return (
+        None if _UNREAD.search(literals) or len(set(names)) < len(names) else PathTemplate(path, parameters)
+    )
 
 
 def _read_parameters(pattern: str) -> Iterator[Operation]:

@@ -9,28 +9,28 @@ from x402.schemas import PaymentRequired
 from faregate.core.driver import run
 from faregate.core.models import Response
 from faregate.pay.payer_backend import Flow
-from faregate.pay.payment_file import SignedPayment
+from faregate.pay.payment_file import SavedPayment
 from faregate.pay.purchase import Purchase, PurchaseResult, SystemClock
 from faregate.pay.wallet import PayerWallet, PaymentProof
 
 T = TypeVar("T")
 
 
-class Sender(Protocol):
+class PaymentSender(Protocol):
     """Sends the request of a purchase, over HTTP or as the call of a tool."""
 
-    def send(self, payment: SignedPayment | None = None) -> Response: ...
+    def send(self, payment: SavedPayment | None = None) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingPayer:
     """Does what a purchase asks for, with a wallet whose key is at hand."""
 
-    client: Sender
+    client: PaymentSender
     wallet: PayerWallet
     clock: SystemClock
 
-    def send(self, payment: SignedPayment | None) -> Response:
+    def send(self, payment: SavedPayment | None) -> Response:
         return self.client.send(payment)
 
     def sign(self, required: PaymentRequired) -> PaymentProof:

@@ -4,7 +4,7 @@ import httpx
 
 from faregate.core.models import Headers, Response
 from faregate.merchant.requests import PROOF
-from faregate.pay.payment_file import SignedPayment
+from faregate.pay.payment_file import SavedPayment
 from faregate.pay.request import NoResponse, RequestSpec
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -22,7 +22,7 @@ class SellerClient:
         headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "faregate"}
         self._http = httpx.Client(headers=headers, timeout=timeout, follow_redirects=False, limits=NO_REUSE)
 
-    def send(self, payment: SignedPayment | None = None) -> Response:
+    def send(self, payment: SavedPayment | None = None) -> Response:
         """Return the response with its body undecoded. Raises `NoResponse`."""
         spec = self.request
         headers = [*spec.headers, *build_payment_headers(payment)]
@@ -37,7 +37,7 @@ class SellerClient:
         self._http.close()
 
 
-def build_payment_headers(payment: SignedPayment | None) -> Headers:
+def build_payment_headers(payment: SavedPayment | None) -> Headers:
     """Build the headers that a request with this payment has beside its own."""
     if payment is None:
         return ()

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from x402.schemas import PaymentRequired
 
 from faregate.core.models import Response
-from faregate.pay.payment_file import SignedPayment
+from faregate.pay.payment_file import SavedPayment
 from faregate.pay.wallet import PaymentProof
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ Flow: TypeAlias = Generator[Any, Any, T]
 class PayerBackend(Protocol):
     """Sends, signs, waits, and uses the file of the payment."""
 
-    def send(self, payment: SignedPayment | None) -> Response | Awaitable[Response]:
+    def send(self, payment: SavedPayment | None) -> Response | Awaitable[Response]:
         """Send the request with the payment or without one. Raises `NoResponse`."""
         ...
 

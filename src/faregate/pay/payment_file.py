@@ -21,7 +21,7 @@ _CLOCK_TOLERANCE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class SignedPayment:
+class SavedPayment:
     """A signed payment and what is known about it. `valid_until` is a Unix time, None if unknown.
 
     `is_open` says that it may have been charged: it was perhaps sent, and no response ruled a charge out.
@@ -48,10 +48,10 @@ class PaymentFile:
 
     def __init__(self, request: RequestSpec, path: str | None) -> None:
         self._request = request
-        self.payment: SignedPayment | None = None
+        self.payment: SavedPayment | None = None
         self.path = path
 
-    def load(self) -> SignedPayment | None:
+    def load(self) -> SavedPayment | None:
         """Return the payment kept for this request, or None if there is no file yet.
 
         Raises `CommandError` if the file is for another request, `ConfigurationError` if it is unreadable.
@@ -70,7 +70,7 @@ class PaymentFile:
         self.payment = _parse_payment(content, self.path)
         return self.payment
 
-    def save(self, payment: SignedPayment) -> None:
+    def save(self, payment: SavedPayment) -> None:
         """Write the payment before it is first sent. Raises `ConfigurationError`."""
         self.payment = payment
         if self.path is not None:
@@ -83,7 +83,7 @@ class PaymentFile:
                     f"the payment was not sent, because it could not be saved: {error}"
                 ) from None
 
-    def update(self, payment: SignedPayment) -> None:
+    def update(self, payment: SavedPayment) -> None:
         """Record what became known about the payment."""
         self.payment = payment
         if self.path is not None:
@@ -107,7 +107,7 @@ class PaymentFile:
     def _write(self, place: Any) -> None:
         """Write the payment to a new file beside `path`, and `place` it there. It is on disk afterwards."""
         path = Path(cast(str, self.path))
-        content = json.dumps(_build_content(self._request, cast(SignedPayment, self.payment)))
+        content = json.dumps(_build_content(self._request, cast(SavedPayment, self.payment)))
         # `mkstemp` creates the file with mode 0600.
         descriptor, written = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
         try:
@@ -189,7 +189,7 @@ def _hash_body(request: RequestSpec) -> str:
     return sha256(request.body or b"").hexdigest()
 
 
-def _build_content(request: RequestSpec, payment: SignedPayment) -> dict[str, Any]:
+def _build_content(request: RequestSpec, payment: SavedPayment) -> dict[str, Any]:
     return {
         "method": request.method,
         "url": request.display_url,
@@ -203,7 +203,7 @@ def _build_content(request: RequestSpec, payment: SignedPayment) -> dict[str, An
     }
 
 
-def _parse_payment(content: dict[str, Any], path: str) -> SignedPayment:
+def _parse_payment(content: dict[str, Any], path: str) -> SavedPayment:
     proof, until, key = (content.get(name) for name in ("proof", "valid_until", "idempotency_key"))
     is_open, is_delivered = content.get("is_open", True), content.get("is_delivered", False)
     identifier = content.get("payment_identifier")
@@ -213,7 +213,7 @@ def _parse_payment(content: dict[str, Any], path: str) -> SignedPayment:
     if not isinstance(proof, str) or not are_valid:
         raise ConfigurationError(f"{path} does not contain a payment")
     # What is not certainly false is true: a payment that may be charged is not replaced.
-    return SignedPayment(proof, until, key, is_open is not False, is_delivered is not False, identifier)
+    return SavedPayment(proof, until, key, is_open is not False, is_delivered is not False, identifier)
 
 
 def _read(path: str) -> dict[str, Any]:

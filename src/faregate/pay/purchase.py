@@ -36,7 +36,7 @@ from faregate.pay.output import (
     RetryScheduled,
 )
 from faregate.pay.payer_backend import Flow, PayerBackend
-from faregate.pay.payment_file import PaymentFile, SignedPayment
+from faregate.pay.payment_file import PaymentFile, SavedPayment
 from faregate.pay.request import NoResponse, RequestSpec
 from faregate.pay.requirements import NotSigned, format_used, parse_payment_required, quote_price
 from faregate.pay.wallet import PaymentProof
@@ -131,12 +131,12 @@ class Purchase:
     clock: SystemClock
     wait: float
     report: Callable[[ProgressStep], object] = ignore_step
-    payment: SignedPayment | None = field(default=None, init=False)
+    payment: SavedPayment | None = field(default=None, init=False)
     """The payment that is sent, from an earlier call or this one."""
     _is_open: bool = field(default=False, init=False)
     """Whether a response, or the lack of one, leaves it possible that the payment was charged."""
     _was_resumed: bool = field(default=False, init=False)
-    _replaced: SignedPayment = field(default=SignedPayment(""), init=False)
+    _replaced: SavedPayment = field(default=SavedPayment(""), init=False)
     """An earlier payment for this purchase, whose idempotency key and identifier this call uses again."""
 
     def show_price(self, select: Callable[[PaymentRequired], object]) -> Flow[PurchaseResult]:
@@ -172,7 +172,7 @@ class Purchase:
         except NotSigned as error:
             return self._end(ExitCode.NOT_SIGNED, f"nothing was signed: {error}", response)
         self.report(signed.description)
-        payment = SignedPayment(
+        payment = SavedPayment(
             signed.proof,
             signed.description.valid_until,
             None if self.request.has_credentials else key,
@@ -186,20 +186,20 @@ class Purchase:
         """End a purchase whose caller was interrupted while the payment was pending."""
         return self._end_pending("interrupted", None)
 
-    def _load(self) -> Flow[SignedPayment | None]:
-        saved: SignedPayment | None = yield self.backend.call(self.payment_file.load)
+    def _load(self) -> Flow[SavedPayment | None]:
+        saved: SavedPayment | None = yield self.backend.call(self.payment_file.load)
         if saved is not None and saved.can_be_replaced(self.clock.now()):
             yield self.backend.call(self.payment_file.delete)
             self._replaced = saved
             return None
         return saved
 
-    def _record(self, payment: SignedPayment) -> Flow[None]:
+    def _record(self, payment: SavedPayment) -> Flow[None]:
         """Write down what is known of the payment, if that is news."""
         if payment != self.payment_file.payment:
             yield self.backend.call(partial(self.payment_file.update, payment))
 
-    def _send_until_final(self, payment: SignedPayment) -> Flow[PurchaseResult]:
+    def _send_until_final(self, payment: SavedPayment) -> Flow[PurchaseResult]:
         self.payment = payment
         deadline = self.clock.monotonic() + self.wait
         while True:
@@ -216,7 +216,7 @@ class Purchase:
             self.report(RetryScheduled(seconds, "the payment is pending"))
             yield self.backend.sleep(seconds)
 
-    def _conclude(self, payment: SignedPayment, response: Response) -> Flow[PurchaseResult | None]:
+    def _conclude(self, payment: SavedPayment, response: Response) -> Flow[PurchaseResult | None]:
         """End the purchase if the response is final; None while the payment is pending."""
         message = parse_seller_message(response)
         match classify_response(response, settled=self._says_settled(response)):
@@ -255,7 +255,7 @@ class Purchase:
         self.report(PurchaseEnded(int(code), why))
         return PurchaseResult(code, why, response, is_decided, self._was_resumed)
 
-    def _send(self, payment: SignedPayment | None = None) -> Flow[Response]:
+    def _send(self, payment: SavedPayment | None = None) -> Flow[Response]:
         """Send the request and report it. Raises `NoResponse`."""
         self.report(RequestSent(self.request.method, self.request.display_url, paying=payment is not None))
         response: Response = yield self.backend.send(payment)
@@ -266,7 +266,7 @@ class Purchase:
             self.report(ResponseReceived(response.status, code, transaction_id, content_type, size))
         return response
 
-    def _send_payment(self, payment: SignedPayment) -> Flow[Response | None]:
+    def _send_payment(self, payment: SavedPayment) -> Flow[Response | None]:
         """Send the request with the payment; None if no response came, which decides nothing."""
         try:
             return (yield from self._send(payment))

@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, TextContent
 from faregate.core.models import Header, Response
 from faregate.errors import CommandError
 from faregate.pay.http import IDEMPOTENCY_KEY
-from faregate.pay.payment_file import SignedPayment
+from faregate.pay.payment_file import SavedPayment
 from faregate.pay.request import NoResponse, RequestSpec
 
 METHOD = "tools/call"
@@ -43,7 +43,7 @@ class ToolClient:
         if not self._tool:
             raise CommandError("URL#TOOL must name a tool, such as http://127.0.0.1:8000/mcp#forecast.")
 
-    def send(self, payment: SignedPayment | None = None) -> Response:
+    def send(self, payment: SavedPayment | None = None) -> Response:
         """Call the tool, with the payment if there is one. Raises `NoResponse`."""
         try:
             return anyio.run(self._call, payment)
@@ -55,7 +55,7 @@ class ToolClient:
     def close(self) -> None:
         """Nothing stays open between calls."""
 
-    async def _call(self, payment: SignedPayment | None) -> Response:
+    async def _call(self, payment: SavedPayment | None) -> Response:
         headers = [*self.request.headers]
         meta: Any = None
         if payment is not None:

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from faregate.checkout.openapi import INFO, payment_info, with_payments
-from faregate.checkout.openapi_operations import Operation, Route, build_content, merge_operation, read_route
+from faregate.checkout.openapi_operations import (
+    Operation,
+    PathTemplate,
+    build_content,
+    merge_operation,
+    read_path_template,
+)
 from faregate.core.models import DEFAULT_MIME_TYPE, Offer
 from faregate.core.terms import Price
 from faregate.errors import ConfigurationError
@@ -65,7 +71,7 @@ def _build_paths(routes: Iterable[tuple[RouteInfo, Offer]]) -> dict[str, Operati
     """Build the operations by path and method. A pattern that is not a template is left out."""
     paths = dict[str, Operation]()
     for route, offer in routes:
-        if (template := read_route(route.path)) is None:
+        if (template := read_path_template(route.path)) is None:
             continue
         operation = _build_operation(template, offer)
         for method in _list_methods(route, operation):
@@ -80,7 +86,7 @@ def _list_methods(route: RouteInfo, operation: Operation) -> Iterator[str]:
     yield from (method.lower() for method in route.methods if method not in _UNLISTED)
 
 
-def _build_operation(template: Route, offer: Offer) -> Operation:
+def _build_operation(template: PathTemplate, offer: Offer) -> Operation:
     # The alternatives of a choice are the results of one handler.
     first = offer.alternatives[0]
     declared = {

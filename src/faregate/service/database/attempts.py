@@ -181,8 +181,8 @@ _LIST_ATTEMPTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """That of an attempt which begins now: in microseconds of this machine's clock, and its process."""
+class AttemptLease:
+    """The lease of an attempt that begins now: in microseconds of this machine's clock, and its process."""
 
     began_at: int
     until: int
@@ -206,7 +206,7 @@ class AttemptRecord:
 
 
 def begin_attempt(
-    database: Database, account: int, stored: StoredTransaction, lease: Lease
+    database: Database, account: int, stored: StoredTransaction, lease: AttemptLease
 ) -> Attempt | None:
     """Begin an attempt; None while another one has the lease, and if it is not submitted, parked or ended."""
     values = _describe_beginning(account, stored, lease)
@@ -225,7 +225,7 @@ def begin_attempt(
 
 
 def submit(
-    database: Database, account: int, stored: StoredTransaction, values: dict[str, Any], lease: Lease
+    database: Database, account: int, stored: StoredTransaction, values: dict[str, Any], lease: AttemptLease
 ) -> tuple[StoredTransaction, Attempt | None] | None:
     """Record the outcome `values`, as `SUBMIT`, and begin the first attempt: both or none.
 
@@ -242,14 +242,14 @@ def submit(
     return begun, None if begun.row["finished_at"] is not None else _build_attempt(begun, ())
 
 
-def _describe_beginning(account: int, stored: StoredTransaction, lease: Lease) -> dict[str, Any]:
+def _describe_beginning(account: int, stored: StoredTransaction, lease: AttemptLease) -> dict[str, Any]:
     keys = {"of_account": account, "of_transaction": stored.id}
     now = lease.began_at
     return {**keys, "now": now, "clock": now, "until": lease.until, "owner": lease.owner}
 
 
 def begin_due_attempt(
-    connection: Connection, account: int, stored: StoredTransaction, lease: Lease
+    connection: Connection, account: int, stored: StoredTransaction, lease: AttemptLease
 ) -> tuple[StoredTransaction, Attempt] | None:
     """As `begin_attempt`, in the transaction that has locked the payment with `find_due`."""
     keys = {"of_account": account, "of_transaction": stored.id}

@@ -548,8 +548,8 @@ class SqlStore:
     def _to_stored(self, transaction: Transaction) -> StoredTransaction:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
 
-    def _build_lease(self, now: int) -> attempts.Lease:
-        return attempts.Lease(now, self._after(now, self._options.lease), self._shared.get_owner())
+    def _build_lease(self, now: int) -> attempts.AttemptLease:
+        return attempts.AttemptLease(now, self._after(now, self._options.lease), self._shared.get_owner())
 
     @staticmethod
     def _after(now: int, seconds: float) -> int:
