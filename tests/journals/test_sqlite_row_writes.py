@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 
 from faregate.errors import JournalError
 from faregate.journals.row_operations import Delete, Find, Insert, Replace, RowOperation
+from faregate.journals.sqlite.batch import RowWrite
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from faregate.journals.store import Record, TransactionTaken
@@ -67,6 +69,19 @@ def test_writes_of_one_form_are_one_statement(store: SqliteStore, database: Sqli
     # A set: a statement is said again for each trigger that it sets off.
     assert sorted(one.split()[0] for one in set(said) if "journal" in one) == ["INSERT", "UPDATE"]
     assert rows(database) == [(number, 100 + number, f"txn{number}") for number in range(1, 90)]
+
+
+def test_the_write_of_one_row_makes_no_table(store: SqliteStore, database: SqliteDatabase) -> None:
+    """As SQLite does to compare with a list of more than two values: an eighth of a whole sale."""
+
+    def explain(connection: sqlite3.Connection, write: RowWrite) -> list[str]:
+        return [row[1] for row in connection.execute(f"EXPLAIN {write.make_sql(1)}", write.values)]
+
+    for operation in (insert(4), start(1, "txn1")):
+        write = cast(RowWrite, store.prepare(operation))
+        steps = database.read(partial(explain, write=write))
+        assert "OpenWrite" in steps
+        assert "OpenEphemeral" not in steps
 
 
 def test_a_proof_is_claimed_once_in_a_batch(store: SqliteStore, database: SqliteDatabase) -> None:

@@ -12,20 +12,22 @@ from faregate.journals.states import (
 )
 
 
-def _in(states: Iterable[RowState]) -> str:
-    return f"IN ({', '.join(repr(state.value) for state in states)})"
+def _is_any(column: str, states: Iterable[RowState]) -> str:
+    """Whether the column is one of these. Not by `IN`: for it SQLite makes a table, with each write anew."""
+    return f"({' OR '.join(f'{column} = {state.value!r}' for state in states)})"
 
 
 def _check(rule: ColumnRule) -> str:
     null = "NULL" if rule.is_null else "NOT NULL"
     optional = "".join(f"state = {state.value!r} OR " for state in rule.optional_in)
-    return f"{optional}({rule.column} IS {null}) = (state {_in(rule.states)})"
+    return f"{optional}({rule.column} IS {null}) = {_is_any('state', rule.states)}"
 
 
+_MAY_HAVE_REASON, _HAS_REASON = (_is_any("state", states) for states in (MAY_HAVE_REASON, HAS_REASON))
 _CHECKS = {
-    "known_state": f"state {_in(RowState)}",
+    "known_state": _is_any("state", RowState),
     **{rule.name: _check(rule) for rule in COLUMN_RULES},
-    "stuck_for_a_reason": f"state {_in(MAY_HAVE_REASON)} OR (reason <> '') = (state {_in(HAS_REASON)})",
+    "stuck_for_a_reason": f"{_MAY_HAVE_REASON} OR (reason <> '') = {_HAS_REASON}",
 }
 CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
 """For `CREATE TABLE`."""
@@ -55,7 +57,7 @@ OTHER_ENCODING = (
 IS_SETTLED = f"state = {RowState.SETTLED.value!r}"
 
 FORBIDDEN_TRANSITION = " OR ".join(
-    f"OLD.state = {state.value!r} AND NEW.state NOT {_in((state, *following))}"
+    f"OLD.state = {state.value!r} AND NOT {_is_any('NEW.state', (state, *following))}"
     for state, following in TRANSITIONS.items()
 )
 """The condition of a trigger on updates of `state`."""
