@@ -43,9 +43,9 @@ def open_paywall(environ: Mapping[str, str], *offers: Offer, **arguments: Any) -
         paywall.close()
 
 
-def build_flask(paywall: Paywall) -> Flask:
+def build_flask(paywall: Paywall, price: str | None = "0.05 USDC") -> Flask:
     app, extension = Flask("seller"), Faregate()
-    app.get("/report")(extension.paid("daily_report", price="0.05 USDC")(lambda: {"report": "sunny"}))
+    app.get("/report")(extension.paid("daily_report", price=price)(lambda: {"report": "sunny"}))
     extension.init_app(app, paywall)
     return app
 

@@ -34,7 +34,7 @@ PRICED = Offer("daily_report", price="0.05 USDC")
 
 def build_fastapi(
     environ: dict[str, str],
-    price: str = "0.05 USDC",
+    price: str | None = "0.05 USDC",
     while_working: Callable[[], object] = lambda: None,
 ) -> FastAPI:
     app = FastAPI()

@@ -15,9 +15,13 @@ from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from faregate import ConfigurationError, Offer, Paywall
+from faregate.core.models import Response
 from faregate.emulator.wallet import Wallet
 from faregate.fastapi import list_routes
+from faregate.merchant.problems import UNAVAILABLE
 from faregate.routes.check import check
+from faregate.rules.http import HttpError
+from faregate.service import in_process
 from faregate.service.database.engine import Database
 from tests.service.databases import DATABASES, empty_database
 from tests.service.in_process import Buyer, build_environ, build_flask, open_paywall, open_storage_of
@@ -209,6 +213,35 @@ def test_an_application_whose_first_request_finds_the_database_away_sells_later(
             assert client.get("/free").status_code == 404
         assert buyer.buy().status_code == 200
     assert "what is sold is answered with 503" in caplog.text
+    assert count_sales(environ) == (1, 1)
+
+
+@pytest.mark.parametrize("framework", ["flask", "fastapi"])
+def test_a_database_that_goes_away_at_the_first_request_is_503(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service is open by then, and answers itself. The price is in its catalog."""
+    environ = build_environ(tmp_path)
+    with open_paywall(environ, Offer("daily_report", price="0.05 USDC")):
+        pass
+
+    def respond_while_away(*_: Any) -> Response:
+        return HttpError(UNAVAILABLE, "the service's database is away").response()
+
+    with ExitStack() as opened:
+        client: Any
+        if framework == "flask":
+            paywall = Paywall(environ=environ)
+            opened.callback(paywall.close)
+            client = build_flask(paywall, price=None).test_client()
+        else:
+            client = TestClient(build_fastapi(environ, price=None))
+        buyer = Buyer(client, Wallet())
+        with monkeypatch.context() as away:
+            away.setattr(in_process, "respond", respond_while_away)
+            for _ in range(2):
+                assert buyer.ask().status_code == 503
+        assert buyer.buy().status_code == 200
     assert count_sales(environ) == (1, 1)
 
 

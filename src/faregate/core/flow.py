@@ -78,6 +78,7 @@ from faregate.core.sales import describe, describe_access, describe_resumed, mea
 from faregate.errors import (
     FaregateError,
     HandlerError,
+    InternalError,
     InvalidUsage,
     NoAnswer,
     ServiceError,
@@ -394,7 +395,8 @@ def _find_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision
         return AccessFailed(502, f"nothing can be sold: {error}")
     last_read = yield from _get_known_revision(backend, request)
     if last_read is None:
-        return AccessFailed(503 if isinstance(unread, NoAnswer) else 502, f"nothing can be sold: {unread}")
+        is_away = isinstance(unread, NoAnswer) or (isinstance(unread, InternalError) and unread.status == 503)
+        return AccessFailed(503 if is_away else 502, f"nothing can be sold: {unread}")
     yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {unread}")
     return last_read
 

@@ -72,6 +72,8 @@ class Buyers(Sellers):
                 continue
             sale.ended = Times(asked_at, time.monotonic())
             sale.told = answer.status_code
+            body = " ".join(answer.text.split())[:200]
+            sale.last_answer = f"{system_clock():%H:%M:%S.%f}, {answer.headers.get('Server')}: {body}"
             if answer.status_code == 200:
                 sale.status = "succeeded"
                 proof = answer.headers.get("PAYMENT-RESPONSE", "")
@@ -120,7 +122,12 @@ class Buyers(Sellers):
             sale.transaction_id = row.id
             # A stranger may settle the payment of work that is cut off: the buyer is not asked to pay again.
             if row.final_status == "succeeded" and sale.told != 200 and not was_interrupted(row):
-                yield "charged, and no result", f"{row.id}, {sale.kind}: {sale.told or 'no answer'}"
+                yield "charged, and no result", f"{row.id}, {sale.kind}: {_describe(sale, row)}"
+
+
+def _describe(sale: Sale, row: Any) -> str:
+    attempted = f"submitted at {row.submitted_at}, {row.final_status}, {row.outcome}"
+    return f"{sale.told or 'no answer'} ({sale.last_answer}); {attempted}"
 
 
 def _name_request(kind: str, units: int) -> str:

@@ -65,6 +65,8 @@ class Sale:
     ended: "Times | None" = None
     told: int = 0
     """The status of the last answer to a buyer (`tests.crash.service.buyers`)."""
+    last_answer: str = ""
+    """The time, the server and the beginning of its body."""
     units: int = 0
     """What was used, where the price follows the use."""
     is_unknown: bool = False
