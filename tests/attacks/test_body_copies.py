@@ -8,6 +8,11 @@ from typing import Any, ClassVar
 
 import flask
 import pytest
+from fastapi import Depends, FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response as PlainResponse
+from starlette.testclient import TestClient
+from werkzeug.datastructures import EnvironHeaders
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client as WSGIClient
 from werkzeug.test import create_environ
@@ -29,6 +34,7 @@ from django.test import Client  # noqa: E402
 from django.urls import path as django_path  # noqa: E402
 
 import faregate.django  # noqa: E402
+import faregate.fastapi  # noqa: E402
 from faregate.emulator import Wallet  # noqa: E402
 from faregate.offers import offer  # noqa: E402
 from tests.adapters.django_views import PAYWALL, project  # noqa: E402
@@ -503,3 +509,90 @@ def test_a_stale_copy_between_two_paywalls_is_withheld(keeps: str) -> None:
 
 def _environ(path: str) -> dict[str, Any]:
     return create_environ(f"/inside{path}") | {"SCRIPT_NAME": "/inside", "PATH_INFO": path}
+
+
+class Bridge:
+    """A WSGI application that hands to one of ASGI by a client, so that the two paywalls share no request."""
+
+    def __init__(self, app: Any) -> None:
+        self._client, self.kept = TestClient(app), list[Response]()
+        self.answers_with_kept = False
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        headers = {name: value for name, value in EnvironHeaders(environ).items() if name != "Host"}
+        given = self._client.get(environ["PATH_INFO"], headers=headers)
+        answer = Response(given.content, given.status_code, given.headers.multi_items())
+        if self.answers_with_kept:
+            answer = self.kept[0]
+        elif given.status_code == 200:
+            self.kept.append(answer)
+        return answer(environ, start_response)
+
+
+def make_hidden_inner(content: Content) -> FastAPI:
+    inner = FastAPI()
+    inner.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    for key in ("daily_report", "slow_settlement"):
+        dependency = Depends(faregate.fastapi.paid(key))
+        inner.get(f"/{key}", dependencies=[dependency])(lambda: content.mark("body"))
+    return inner
+
+
+def make_flask_front(bridge: Bridge) -> WSGIClient:
+    front = flask.Flask("front")
+    front.config["PROPAGATE_EXCEPTIONS"] = False
+    front.wsgi_app = DispatcherMiddleware(front.wsgi_app, {"/inside": bridge})  # type: ignore[method-assign]
+    Seller(front).sells(lambda: "in front", "/front")
+    return WSGIClient(front)
+
+
+def make_fastapi_front(bridge: Bridge) -> Any:
+    front = FastAPI()
+
+    async def dispatch(request: Any, call_next: Any) -> Any:
+        if not request.url.path.startswith("/inside"):
+            return await call_next(request)
+        environ = create_environ(request.url.path.removeprefix("/inside"), headers=dict(request.headers))
+        answer = await run_in_threadpool(Response.from_app, bridge, environ)
+        return PlainResponse(answer.get_data(), answer.status_code, dict(answer.headers))
+
+    front.middleware("http")(dispatch)
+    front.add_middleware(faregate.fastapi.PaywallMiddleware, paywall=make_paywall())
+    return TestClient(front)
+
+
+@pytest.mark.parametrize("make_front", [make_flask_front, make_fastapi_front])
+def test_a_paywall_behind_a_bridge_answers_for_itself(make_front: Callable[[Bridge], Any]) -> None:
+    content = Content()
+    bridge = Bridge(make_hidden_inner(content))
+    client = make_front(bridge)
+    RESULTS.forget()
+    for path, expected in (("daily_report", [200] * 4), ("slow_settlement", [202, 202, 200, 200])):
+        for _ in range(2):  # the second payer gets the body of the first one's result
+            unpaid = client.get(f"/inside/{path}")
+            headers = {"PAYMENT-SIGNATURE": Wallet().pay(unpaid.headers["payment-required"])}
+            answers = [client.get(f"/inside/{path}", headers=headers) for _ in expected]
+            assert [answer.status_code for answer in answers] == expected
+            assert content.mark("body") in answers[-1].text
+
+
+@pytest.mark.parametrize("has_payment", [False, True])
+@pytest.mark.parametrize("make_front", [make_flask_front, make_fastapi_front])
+def test_a_copy_of_what_it_released_is_withheld(
+    make_front: Callable[[Bridge], Any], has_payment: bool
+) -> None:
+    content = Content()
+    bridge = Bridge(make_hidden_inner(content))
+    client = make_front(bridge)
+    path = "/inside/daily_report"
+    paid, other = (Wallet().pay(client.get(path).headers["payment-required"]) for _ in range(2))
+    assert content.mark("body") in client.get(path, headers={"PAYMENT-SIGNATURE": paid}).text
+    bridge.answers_with_kept = True
+    loot = b""
+    with suppress(ConfigurationError):
+        proofs = {"PAYMENT-SIGNATURE": other} if has_payment else {}
+        answer = client.get(path, headers=proofs)
+        loot = answer.data if make_front is make_flask_front else answer.content
+    found = content.found_in([loot])
+    figures.count(KIND, found)
+    assert not found

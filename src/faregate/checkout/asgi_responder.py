@@ -340,7 +340,8 @@ class PaywallResponder:
         if self._has_probes and message["type"] == _START and not self._is_resending:
             # Free, and from no route.
             is_sold_here = self._is_open and self.checkout.state not in _NOT_SOLD
-            if not is_sold_here and message["status"] != self._routed_status and may_be_copy(message):
+            is_unrouted = not is_sold_here and message["status"] != self._routed_status
+            if is_unrouted and may_be_copy(message) and not self._is_answered_inside(message):
                 self._suspected = SuspectedCopy(message)
                 return _do_nothing()
         if not self._is_open and self._may_pass_unopened(message):
@@ -352,6 +353,10 @@ class PaywallResponder:
         if "session" in self._server_scope:
             self._share_session()
         return self._send(message)
+
+    def _is_answered_inside(self, start: Message) -> bool:
+        headers = decode_headers(start.get("headers", ())) if self.has_payment else ()
+        return self.checkout.is_answered_inside(start["status"], headers) if headers else False
 
     def _may_pass_unopened(self, message: Message) -> bool:
         """Whether the message needs no checkout: no payment was asked for, and nothing is sold here."""

@@ -31,6 +31,7 @@ from faregate.checkout.incoming_request import EMPTY_DIGEST, IncomingRequest, co
 from faregate.checkout.offer_choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_offer
 from faregate.checkout.openapi_operations import Operation, PathTemplate, merge_operation, read_path_template
 from faregate.checkout.path_rules import NO_RULES, PathMatch
+from faregate.checkout.paywall_answers import ANSWERS
 from faregate.checkout.states import PASSING, TRANSITIONS, Answerer, State
 from faregate.core import responses
 from faregate.core.flow import serve
@@ -40,7 +41,7 @@ from faregate.core.release import (
     COPIED,
     Bypass,
     build_plain_redirect,
-    has_transaction_header,
+    find_transaction,
     is_error,
     is_marked,
     may_be_result,
@@ -512,8 +513,10 @@ class Checkout:
             headers = read_headers()
             mistake = self._describe_unpaid_offer()
             bypass = None if mistake else self._find_bypass(status)
+            if self.is_answered_inside(status, headers):
+                self.has_called_handler = None  # a handler that this paywall does not see
             # A free handler may pass on what it has bought elsewhere.
-            is_from_cache = self.has_called_handler is False and has_transaction_header(headers)
+            is_from_cache = self.has_called_handler is False and find_transaction(headers) is not None
             if not mistake and (is_from_cache or is_marked(headers)):
                 mistake, bypass = (COPIED if bypass is None else bypass.mistake), None
             if mistake or bypass:
@@ -530,6 +533,12 @@ class Checkout:
         if self.outer is not None:
             self.outer.has_called_handler = self.has_called_handler
         return True
+
+    def is_answered_inside(self, status: int, headers: Headers) -> bool:
+        """Whether a paywall inside made the answer with these headers for the payment of this request."""
+        if not self.has_payment:
+            return False
+        return ANSWERS.has(self.incoming.request, status, find_transaction(headers), self.request_start)
 
     def check_body(self, body: Iterable[bytes]) -> None:
         """Withhold the body of a result in an answer without a handler. Raises `ConfigurationError`.
@@ -609,9 +618,11 @@ class Checkout:
 
     def _present(self, answer: Response) -> Response:
         """Present an answer of the paywall in the format of this payer; a result stays as it is."""
+        incoming = self.incoming
+        if self.has_payment:
+            ANSWERS.add(incoming.request, answer.status, answer.headers)
         if not answer.code:
             return answer
-        incoming = self.incoming
         return self._paywall.render_response(
             answer, incoming.request, incoming.accept, self._resource_url, self._offer
         )

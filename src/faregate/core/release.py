@@ -98,9 +98,9 @@ def is_marked(headers: Headers) -> bool:
     return any(name.lower() == _MARK_NAME for name, _ in headers)
 
 
-def has_transaction_header(headers: Headers) -> bool:
-    """Whether these are the headers of an answer of a paywall about another payment."""
-    return bool(header_values(headers, _TRANSACTION_NAME))
+def find_transaction(headers: Headers) -> str | None:
+    """Find the transaction that a paywall names in the headers of an answer."""
+    return next(iter(header_values(headers, _TRANSACTION_NAME)), None)
 
 
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
