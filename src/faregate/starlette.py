@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from faregate.asgi import PaywallMiddleware as ASGIMiddleware
 from faregate.checkout.argument_checks import check_choose
-from faregate.checkout.asgi_responder import ask_payment
+from faregate.checkout.asgi_responder import ask_payment, find_responder
 from faregate.checkout.asgi_scope import RAW_MARK, ASGIApp, Message, Receive, Scope, Send, decode_headers
 from faregate.checkout.async_checkout import AsyncAsk
 from faregate.checkout.checkout import SkipHandler
@@ -242,7 +242,10 @@ def paid(
             response = await run(*args, **kwargs)
             # A decorator between that is not an `async def` makes a plain function of an async endpoint.
             response = await response if iscoroutine(response) else response
-            return response if payment.transaction_id is None else forbid_storing(response, sold)
+            if payment.transaction_id is None:
+                return response
+            _note_status(request, response)
+            return forbid_storing(response, sold)
 
         guard = mark_as_coroutine_function(guard)
         mark(guard, endpoint, sold)
@@ -263,6 +266,13 @@ NO_KEY = "paid takes the name of what is sold. Write {}."
 async def _ask_with_request(request: HTTPConnection[Any], choose: Choose) -> object:
     chosen = choose(request) if is_async(choose) else await run_in_threadpool(choose, request)
     return await chosen if isawaitable(chosen) else chosen
+
+
+def _note_status(request: HTTPConnection[Any], response: Any) -> None:
+    """Note the status of what an endpoint returns, before a decorator above its price changes it."""
+    responder = find_responder(request.scope)
+    if responder is not None and isinstance(response, Response):
+        responder.checkout.note_status(response.status_code)
 
 
 def forbid_storing(response: Any, sold: Offer) -> Any:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 import pytest
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import HTTPException, RequestValidationError
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
+from starlette.endpoints import HTTPEndpoint
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
@@ -367,6 +369,69 @@ def test_an_error_that_is_made_of_a_result_does_not_carry_it(adapter: str) -> No
     answer = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
     assert (answer.status_code, answer.content) == (403, b"")
     assert list_statuses(paywall) == ["failed"]
+
+
+async def change(answer: Response, way: str) -> Response:
+    """Give a response another status; `way` is how."""
+    if way == "raised":
+        raise HTTPException(409, bytes(answer.body).decode())
+    if way == "in place":
+        answer.status_code = 409
+        return answer
+    return JSONResponse(bytes(answer.body).decode(), 409 if answer.status_code == 200 else 200)
+
+
+@pytest.mark.parametrize("way", ["raised", "in place", "anew"])
+@pytest.mark.parametrize("place", ["decorator", "class", "dispatch"])
+def test_a_decorator_above_the_price_makes_no_error_of_a_result(place: str, way: str) -> None:
+    paywall = make_paywall()
+
+    class Sold(HTTPEndpoint):
+        @faregate.starlette.paid("daily_report")
+        async def get(self, request: Request) -> Response:
+            return JSONResponse("result")
+
+    class Changed(Sold):
+        async def get(self, request: Request) -> Response:
+            return await change(await super().get(request), way)
+
+    class Dispatched(Sold):
+        async def dispatch(self) -> None:
+            answer = await change(await self.get(Request(self.scope, self.receive)), way)
+            await answer(self.scope, self.receive, self.send)
+
+    @faregate.starlette.paid("daily_report")
+    async def sold(_request: Request) -> Response:
+        return JSONResponse("result")
+
+    @wraps(sold)
+    async def decorated(request: Request) -> Response:
+        return await change(await sold(request), way)
+
+    endpoint: Any = {"decorator": decorated, "class": Changed, "dispatch": Dispatched}[place]
+    front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)
+    app = Starlette(routes=[Route("/sold", endpoint)], middleware=[front])
+    client = TestClient(app)
+    proof = Wallet().pay(client.get("/sold").headers["payment-required"])
+    answer = client.get("/sold", headers={"PAYMENT-SIGNATURE": proof})
+    assert (answer.status_code, answer.content) == (409, b"")
+    assert list_statuses(paywall) == ["failed"]
+
+
+def test_a_decorator_above_the_price_makes_no_result_of_an_error() -> None:
+    paywall = make_paywall()
+
+    @faregate.starlette.paid("daily_report")
+    async def fail(_request: Request) -> Response:
+        return JSONResponse("nothing", 404)
+
+    @wraps(fail)
+    async def sold(request: Request) -> Response:
+        return await change(await fail(request), "anew")
+
+    front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)
+    app = Starlette(routes=[Route("/sold", sold)], middleware=[front])
+    assert buy(app, paywall) == (500, ["failed"])
 
 
 @pytest.mark.parametrize("status", [200, 404])
