@@ -1,5 +1,6 @@
 """Leases end with their process, and rows are left to those whose they are. For every stored journal."""
 
+import ctypes
 import math
 import os
 import sys
@@ -418,12 +419,16 @@ def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_forked_child_is_another_owner() -> None:
+@pytest.mark.parametrize("fork", ["os", "C"])
+def test_a_forked_child_is_another_owner(fork: str) -> None:
+    """Also one of uWSGI, which forks without the functions of `os.register_at_fork`."""
     renewals = Renewals()
     heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
     heartbeat.add(b"a", 60)
     owner, (reading, writing) = heartbeat.owner, os.pipe()
-    if (child := os.fork()) == 0:
+    child = os.fork() if fork == "os" else ctypes.PyDLL(None).fork()
+    if child == 0:
+        heartbeat.note_use()
         is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
         os.write(writing, b"1" if is_new else b"0")
         os._exit(0)

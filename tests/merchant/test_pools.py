@@ -204,11 +204,14 @@ def test_clients_leave_no_threads_behind() -> None:
 
 
 FORK = """
+import ctypes
 used_before = sys.argv[2] == "used"
 if used_before:
     assert blocking.send(get("/before")) == "/before"
     assert asyncio.run(awaiting.send(get("/before"))) == "/before"
-child = os.fork()
+# As uWSGI does: without the functions of os.register_at_fork.
+fork = os.fork if sys.argv[3] == "os" else ctypes.PyDLL(None).fork
+child = fork()
 who = "parent" if child else "child"
 try:
     for number in range(40):
@@ -229,11 +232,12 @@ else:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("fork", ["os", "C"])
 @pytest.mark.parametrize("before", ["used", "unused"])
-def test_answers_never_cross_after_a_fork(before: str) -> None:
+def test_answers_never_cross_after_a_fork(before: str, fork: str) -> None:
     with service(echo) as merchant:
         done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + FORK, merchant.url, before],
+            [sys.executable, "-c", PRELUDE + FORK, merchant.url, before, fork],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.stdout.split() == ["None", "0"], done.stderr

@@ -74,9 +74,15 @@ class Heartbeat:
         self._unwritten: dict[bytes, Lease] = {}
         self._thread: threading.Thread | None = None
         self._idle_since: float | None = None
+        self._pid = os.getpid()  # last: other threads go on with what is new
 
     def note_use(self) -> bool:
         """Keep the thread from ending; return whether `take_lock` must be called before a lease."""
+        if self._pid != os.getpid():
+            # uWSGI forks without the functions of `os.register_at_fork`.
+            with _resetting.setdefault(os.getpid(), threading.Lock()):
+                if self._pid != os.getpid():
+                    self.reset()
         self._idle_since = None
         return not self._has_tried_lock
 
@@ -206,6 +212,8 @@ def _run(reference: "weakref.ref[Heartbeat]", every: float) -> None:
 
 
 _heartbeats: "weakref.WeakSet[Heartbeat]" = weakref.WeakSet()
+_resetting: dict[int, threading.Lock] = {}
+"""By process: a lock that was held at the fork is never released in the child."""
 
 
 def _after_fork() -> None:

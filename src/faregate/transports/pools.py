@@ -20,17 +20,7 @@ P = TypeVar("P")
 C = TypeVar("C", bound="Reusable")
 
 
-_forks = 0
-"""How many forks lie between the first process and this one: cheaper to look at than the process's id."""
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+# Processes are told apart by their ids: uWSGI forks without the functions of `os.register_at_fork`.
 
 
 class PerProcess(Generic[P]):
@@ -42,20 +32,20 @@ class PerProcess(Generic[P]):
         self._kept: dict[int, tuple[P, Callable[[], object]]] = {}
 
     def get(self) -> P:
-        kept = self._kept.get(_forks)
+        kept = self._kept.get(os.getpid())
         return self._open() if kept is None else kept[0]
 
     def _open(self) -> P:
         made = self._make()
         # A pool that was never closed must leave no socket behind either.
         closing = weakref.finalize(self, self._close, made)
-        kept = self._kept.setdefault(_forks, (made, closing))
+        kept = self._kept.setdefault(os.getpid(), (made, closing))
         if kept[0] is not made:
             closing()
         return kept[0]
 
     def close(self) -> None:
-        kept = self._kept.pop(_forks, None)
+        kept = self._kept.pop(os.getpid(), None)
         if kept is not None:
             kept[1]()
 
@@ -73,7 +63,7 @@ class PerLoop(Generic[P]):
         self._kept: dict[tuple[int, object], tuple[P, AsyncGenerator[None]]] = {}
 
     async def get(self) -> P:
-        run = (_forks, current_run())
+        run = (os.getpid(), current_run())
         kept = self._kept.get(run)
         return await self._open(run) if kept is None else kept[0]
 
@@ -91,7 +81,7 @@ class PerLoop(Generic[P]):
         self._kept.pop(run, None)
 
     async def close(self) -> None:
-        kept = self._kept.get((_forks, current_run()))
+        kept = self._kept.get((os.getpid(), current_run()))
         if kept is not None:
             await kept[1].aclose()
 
