@@ -1,14 +1,16 @@
 """The paywall of an MCP server, asked by the SDK's own client: every situation that it translates."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, NoReturn
 
 import anyio
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitRequestParams, ElicitResult
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
 from faregate.mcp import paid
 from faregate.mcp.requests import serialize_bound_arguments
@@ -120,6 +122,47 @@ async def test_a_failed_tool_is_not_charged_and_its_error_arrives(shop: Shop, ho
         result = await buyer.buy("fail", {"how": how})
     assert (result.is_error, text_of(result), receipt_of(result)) == (True, text, None)
     assert (shop.runs, shop.statuses) == ([how], ["failed"])
+
+
+ERRORS: dict[str, Callable[[str], CallToolResult]] = {
+    "answer": lambda text: CallToolResult(content=[TextContent(type="text", text=text)], is_error=True),
+    "tool error": lambda text: raise_it(ToolError(text)),
+    "protocol error": lambda text: raise_it(MCPError(code=-32000, message=text)),
+}
+
+
+def raise_it(error: Exception) -> NoReturn:
+    raise error
+
+
+@pytest.mark.parametrize("make_error", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize("place", ["decorator", "middleware"])
+async def test_an_error_that_is_made_of_a_result_does_not_carry_it(
+    shop: Shop, place: str, make_error: Callable[[str], CallToolResult]
+) -> None:
+    @paid("daily_report")
+    async def sunny() -> CallToolResult:
+        return CallToolResult(content=[TextContent(type="text", text="It will be sunny all day.")])
+
+    @wraps(sunny)
+    async def decorated() -> CallToolResult:
+        answer = await sunny()
+        return answer if answer.is_error else make_error(text_of(answer))
+
+    async def change(ctx: Any, call_next: Any) -> Any:
+        answer = await call_next(ctx)
+        return (
+            make_error(str(answer)) if ctx.method == "tools/call" and "sunny all" in str(answer) else answer
+        )
+
+    shop.server.add_tool(decorated if place == "decorator" else sunny, name="sunny")
+    if place == "middleware":
+        shop.server.middleware.append(change)
+    async with shop.connect() as buyer:
+        result = await buyer.buy("sunny")
+    assert (said(result)["code"], receipt_of(result)) == ("not_billable", None)
+    assert "sunny all" not in result.model_dump_json()
+    assert shop.statuses == ["failed"]
 
 
 async def test_a_protocol_error_is_failed_work(shop: Shop) -> None:

@@ -598,6 +598,8 @@ MUTANTS = (
     Mutant("mcp-tools-give-kept-results", MCP + "calls.py", "if is_copy(result, self._returned):", "if False:", MCP_COPIES),
     Mutant("mcp-errors-give-kept-results", MCP + "calls.py", "if is_stale(result):", "if False:", MCP_COPIES),
     Mutant("mcp-resources-give-kept-results", MCP + "middleware.py", "if is_copy(answer, returned):", "if False:", MCP_COPIES),
+    Mutant("mcp-errors-carry-results", MCP + "calls.py", "                        raise NotBillable(_MADE_OF_RESULT)\n", "                        pass\n", ("tests/adapters/test_mcp.py",)),
+    Mutant("mcp-raised-errors-carry-results", MCP + "calls.py", "        return NotBillable(_MADE_OF_RESULT)\n", "        return error\n", ("tests/adapters/test_mcp.py",)),
     Mutant("mcp-interceptors-are-tools", MCP + "copy_detection.py", " or (manager is not None and method == METHOD):", ":", MCP_COPIES),
     Mutant("mcp-tools-outlive-their-calls", MCP + "calls.py", "        if not self._is_released:\n", "        if False:\n", (*MCP_MISTAKES, "-k", "outlives")),
     Mutant("mcp-speaks-through-other-sessions", MCP + "side_channels.py", "(self._outbox, CURRENT_OUTBOX.get())", "(self._outbox,)", (*MCP_STREAMS, "-k", "another_session")),

@@ -69,7 +69,7 @@ class ToolCall:
         self._returned = returned
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
-        self._is_question = self._is_released = False
+        self._is_question = self._is_released = self._has_returned = False
         self._scope: Mapping[str, Any] | None = getattr(ctx.request, "scope", None)
         self._checkout = AsyncCheckout(
             paywall,
@@ -119,8 +119,10 @@ class ToolCall:
             "responses": {} if result is None else {"200": build_content(result)},
         }
 
-    async def check_end(self) -> None:
-        """Check, when a paid tool has ended, that its result may go on.
+    async def check_end(self, result: Any) -> None:
+        """Check, when a paid tool has returned this, that it may go on.
+
+        An error that something makes of a result may carry it.
 
         A tool on a thread cannot be cut off: raises `WorkTimedOut`. An extension may let a tool run beside
         its call, and give the result to a later request. Raises `ConfigurationError` if the call was
@@ -128,6 +130,8 @@ class ToolCall:
         """
         if self._checkout.state is State.AUTHORIZED:
             self._checkout.check_deadline()
+            if not (isinstance(result, CallToolResult) and result.is_error):
+                self._has_returned = True
             return
         if self._checkout.state in (State.COMPLETING, State.COMPLETED):
             self._is_released = (await self._checkout.wait_completed()).released
@@ -162,7 +166,7 @@ class ToolCall:
         try:
             result = dump_result(await self._call_next(self._ctx))
         except Exception as error:
-            return await self._on_error(error)
+            return await self._on_error(self._replace(error))
         status = find_status(result)
         self._is_question = is_question(result)
         if self._checkout.state in PASSING and self._checkout.allow_unpaid(status):
@@ -171,6 +175,14 @@ class ToolCall:
             return result
         return await self._take(result)
 
+    def _replace(self, error: Exception) -> Exception:
+        """Replace an error that came after a paid tool had returned: it may carry the result."""
+        is_ours = isinstance(error, ConfigurationError)
+        if is_ours or not (self._has_returned and self._checkout.is_selling_work):
+            return error
+        record_results(self._returned[-1:])
+        return NotBillable(_MADE_OF_RESULT)
+
     async def _take(self, result: Result) -> Result:
         if self._checkout.state is State.AUTHORIZED:
             try:
@@ -178,6 +190,8 @@ class ToolCall:
                     if is_stale(result):
                         raise NotBillable(STALE)
                     record_results((result, *self._returned[-1:]))
+                    if self._has_returned and result.get("isError") and not self._is_plain_error(result):
+                        raise NotBillable(_MADE_OF_RESULT)
                 if is_question(result):
                     raise ConfigurationError(QUESTION)
                 body = write_body(result)
@@ -191,6 +205,13 @@ class ToolCall:
         if answer.released:
             await self._outbox.release()
         return self._build(answer)
+
+    def _is_plain_error(self, result: Result) -> bool:
+        """Whether the SDK says only that the tool failed, as where a result does not fit its schema."""
+        text = f"Error executing tool {self._params.get('name')}"
+        return result.get("content") == [{"type": "text", "text": text}] and not result.get(
+            "structuredContent"
+        )
 
     async def _check_output(self, result: Result, body: bytes) -> None:
         """Raise `ValueError` if the SDK made nulls of numbers that JSON lacks: clients would refuse them."""
@@ -263,6 +284,12 @@ class ToolCall:
 _NO_TOOL = (
     "Something in front of the tools answered a call of {name!r}, which is no tool of this server. It may "
     "have kept the result of a paid tool. Add a tool of this name, or put caches into the tools, below @paid."
+)
+
+
+_MADE_OF_RESULT = (
+    "a decorator or middleware made an error of what a paid tool had returned: it is withheld, because it "
+    "may carry the result"
 )
 
 

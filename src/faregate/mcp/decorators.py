@@ -64,7 +64,7 @@ def paid(
             except SkipHandler:
                 return STOPPED  # the client never gets this result: the paywall sends its own instead
             result = await run(*args, **kwargs, **dict.fromkeys(names, payment))
-            await call.check_end()
+            await call.check_end(result)
             return result
 
         if names:
