@@ -104,7 +104,8 @@ class Heartbeat:
         with self._lock:
             self._leases[key] = monotonic() + seconds
             self._unwritten.pop(key, None)
-            self._start_thread()
+            if self._thread is None:
+                self._start_thread()
 
     def remove(self, key: bytes) -> None:
         """Stop renewing the lease of a row that was given back, or is final."""
@@ -116,11 +117,12 @@ class Heartbeat:
             self._leases.pop(lease.key, None)
             # Not the lease itself, which may carry a result of megabytes.
             self._unwritten[lease.key] = Lease(lease.key, lease.fence)
-            self._start_thread()
+            if self._thread is None:
+                self._start_thread()
 
     def _start_thread(self) -> None:
-        """Start the thread, if there is none. Call with the lock held."""
-        if self._thread is None and self._every < math.inf:
+        """Start the thread. Call with the lock held."""
+        if self._every < math.inf:
             check_threads()
             arguments = (weakref.ref(self), self._every)
             thread = threading.Thread(target=_run, args=arguments, name="faregate leases", daemon=True)

@@ -29,7 +29,7 @@ from faregate.journals.procedures import Procedures
 from faregate.journals.quota import Quota
 from faregate.journals.reader import NamespaceReader
 from faregate.journals.row_access import RowAccess
-from faregate.journals.row_operations import BatchStore, BlockingRows, Procedure, Run, T
+from faregate.journals.row_operations import BatchStore, BlockingRows, Run
 from faregate.journals.store import KeyUsage, RowStore
 
 
@@ -87,21 +87,18 @@ class PersistentJournal:
         self._store.renew(owner, now + self._policy.owner_lease, now)
 
     def _give_back(self, lease: Lease) -> None:
-        self._drive(self._procedures.give_back(lease))
-
-    def _drive(self, procedure: Procedure[T]) -> T:
-        return driver.run(procedure)
+        driver.run(self._procedures.give_back(lease))
 
     # Claims, and writes under a lease
 
     def claim(self, proof: str, claimant: Claimant) -> Claim:
-        return self._drive(self._procedures.claim(proof, claimant))
+        return driver.run(self._procedures.claim(proof, claimant))
 
     def find_other_encoding(self, lease: Lease, proof: str) -> InProgress | AlreadyUsed | None:
-        return self._drive(self._procedures.find_other_encoding(lease, proof))
+        return driver.run(self._procedures.find_other_encoding(lease, proof))
 
     def claim_transaction(self, transaction_id: str, claimant: Claimant) -> Claim:
-        return self._drive(self._procedures.claim_transaction(transaction_id, claimant))
+        return driver.run(self._procedures.claim_transaction(transaction_id, claimant))
 
     def record_transaction(
         self,
@@ -112,36 +109,36 @@ class PersistentJournal:
         claimant: Claimant | None = None,
     ) -> bool | EarlierPayment:
         procedure = self._procedures.record_transaction(lease, transaction_id, revision_id, seconds, claimant)
-        return self._drive(procedure)
+        return driver.run(procedure)
 
     def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
-        return self._drive(self._procedures.record_resumption(lease, transaction_id, revision_id, resumed))
+        return driver.run(self._procedures.record_resumption(lease, transaction_id, revision_id, resumed))
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
-        self._drive(self._procedures.record_pending(lease, transaction_id, revision_id))
+        driver.run(self._procedures.record_pending(lease, transaction_id, revision_id))
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
-        return self._drive(self._procedures.record_outcome(lease, outcome))
+        return driver.run(self._procedures.record_outcome(lease, outcome))
 
     def schedule_retry(self, lease: Lease) -> bool:
-        return self._drive(self._procedures.schedule_retry(lease))
+        return driver.run(self._procedures.schedule_retry(lease))
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
-        self._drive(self._procedures.mark_stuck(lease, reason))
+        driver.run(self._procedures.mark_stuck(lease, reason))
 
     def postpone(self, lease: Lease) -> None:
-        self._drive(self._procedures.postpone(lease))
+        driver.run(self._procedures.postpone(lease))
 
     def record_settlement(
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> SettlementWrite:
-        return self._drive(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
+        return driver.run(self._procedures.record_settlement(lease, payment_response, receipt, delivered))
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
-        return self._drive(self._procedures.record_final(lease, paid, reason, receipt))
+        return driver.run(self._procedures.record_final(lease, paid, reason, receipt))
 
     def abandon_claim(self, lease: Lease) -> bool:
-        return self._drive(self._procedures.abandon_claim(lease))
+        return driver.run(self._procedures.abandon_claim(lease))
 
     # Open payments
 

@@ -40,10 +40,8 @@ from faregate.journals.row_rules import (
     Row,
     RowLease,
     find_use,
-    forget_purchase,
+    get_copy,
     hash_purchase,
-    keep_copy,
-    read_copy,
     size_of,
 )
 from faregate.journals.states import RowState
@@ -215,7 +213,7 @@ class Procedures:
         return True
 
     def _hash_purchase(self, lease: Lease, claimant: Claimant) -> str:
-        row, _ = read_copy(lease)
+        row = get_copy(lease).row
         return "" if row is None else hash_purchase(row.proof, claimant, self._rows.keyring.hash_purchase)
 
     def _describe_earlier(self, row: Row, claimant: Claimant) -> Procedure[EarlierPayment | None]:
@@ -325,7 +323,8 @@ class Procedures:
         try:
             row, changed = yield from self._change_and_end_lease(lease, change)
         except PurchaseTaken:
-            forget_purchase(lease)
+            # Another payment has it by now, so this delivery can be taken back without it only.
+            get_copy(lease).purchase = ""
             row, changed = yield from self._change_and_end_lease(lease, change)
         if row is None:
             # Only a row that has ended is removed, so this payment was counted before.
@@ -349,11 +348,11 @@ class Procedures:
 
     def _abandon(self, lease: Lease) -> Procedure[bool]:
         # Usually the row has not been written since. Delete it without reading it first.
-        row, stamp = read_copy(lease)
+        copy = get_copy(lease)
         if (
-            row is not None
-            and row.may_be_forgotten(lease)
-            and (yield self._rows.perform(Delete(lease.key, stamp)))
+            copy.row is not None
+            and copy.row.may_be_forgotten(lease)
+            and (yield self._rows.perform(Delete(lease.key, copy.stamp)))
         ):
             self._quota.free(1)
             return True
@@ -404,12 +403,13 @@ class Procedures:
         self, lease: Lease, change: Callable[[Row], bool], durable: bool
     ) -> Procedure[tuple[Row | None, bool]]:
         """Apply `change` by compare-and-swap. Return the row, if there is one, and whether it changed."""
-        row, stamp = read_copy(lease)
+        copy = get_copy(lease)
+        row, stamp = copy.row, copy.stamp
         for _ in range(ATTEMPTS):
             if row is not None and change(after := row.copy()):
                 written = yield from self._rows.replace(row, stamp, after, durable)
                 if written is not None:
-                    keep_copy(lease, after, written)
+                    copy.row, copy.stamp = after, written
                     return after, True
             record: Record | None = yield self._rows.perform(Find([lease.key]))
             if record is None:

@@ -26,7 +26,7 @@ from faregate.journals.row_operations import (
     Rows,
     Run,
 )
-from faregate.journals.row_rules import Holder, Row, keep_copy, size_of
+from faregate.journals.row_rules import Holder, Row, get_copy, size_of
 from faregate.journals.states import RowState
 from faregate.journals.store import Record, RowStore
 
@@ -79,7 +79,8 @@ class RowAccess:
         """Note what was written with the lease of this claim, if it has one, and renew the lease."""
         if isinstance(claim, Claimed | Recoverable):
             lease = claim.lease if isinstance(claim, Claimed) else claim.payment.lease
-            keep_copy(lease, row, stamp)
+            row_copy = get_copy(lease)
+            row_copy.row, row_copy.stamp = row, stamp
             self.heartbeat.add(row.key, seconds)
         return claim
 

@@ -469,7 +469,7 @@ class Row:
         """
         if not delivered and self._was_delivered_by(lease):
             self.delivered, self.owner = False, ""
-            self.purchase = self.purchase or _get_copy(lease).purchase
+            self.purchase = self.purchase or get_copy(lease).purchase
             self.touched_at, self.expires_at = now, now + policy.undelivered_retention
             return True
         # It was settled without a delivery. This is the first one.
@@ -492,7 +492,7 @@ class Row:
         self.receipt = receipt
         self.delivered = delivered
         if delivered:
-            _get_copy(lease).purchase = self.purchase
+            get_copy(lease).purchase = self.purchase
             self._note_sender(owner)
         self.expires_at = now + (policy.redelivery_window if delivered else policy.undelivered_retention)
         return True
@@ -640,24 +640,8 @@ class RowLease(Lease):
     copy: RowCopy = field(default_factory=RowCopy, compare=False, repr=False)
 
 
-def read_copy(lease: Lease) -> tuple[Row | None, int]:
-    """Return the copy of the row that a lease carries, and its stamp."""
-    copy = _get_copy(lease)
-    return copy.row, copy.stamp
-
-
-def keep_copy(lease: Lease, row: Row, stamp: int) -> None:
-    """Note what was written under a lease."""
-    copy = _get_copy(lease)
-    copy.row, copy.stamp = row, stamp
-
-
-def forget_purchase(lease: Lease) -> None:
-    """Let a delivery under this lease be taken back without its purchase: another payment has it by now."""
-    _get_copy(lease).purchase = ""
-
-
-def _get_copy(lease: Lease) -> RowCopy:
+def get_copy(lease: Lease) -> RowCopy:
+    """Return the copy of the row that a lease carries; an empty one if it carries none."""
     return lease.copy if isinstance(lease, RowLease) else RowCopy()
 
 
