@@ -16,7 +16,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from faregate.core.models import Headers, Request
+from faregate.core.models import Headers, Request, is_printable
 
 # The proof
 
@@ -25,10 +25,6 @@ PROOF = "payment-signature"
 PROOF_V1 = "x-payment"
 PAYMENT_HEADERS = (b"payment-signature", b"payment_signature", b"x-payment", b"x_payment")
 """The headers about payment, in lower case. Some servers fold `_` into `-`, so both spellings are read."""
-
-# Visible ASCII without a comma: two values that a proxy joined are not one. Deleting them all is six times
-# faster than a pattern on a proof of a kilobyte.
-_ONE_VALUE = bytes(code for code in range(0x21, 0x7F) if code != ord(","))
 
 
 class BadProof(Exception):
@@ -59,7 +55,8 @@ def find_proof(request: Request) -> str | None:
 def _check_proof(proof: str) -> str:
     if len(proof) > MAX_PROOF_BYTES:
         raise BadProof(431, "proof_too_large", f"PAYMENT-SIGNATURE may have {MAX_PROOF_BYTES} bytes")
-    if not (proof and proof.isascii()) or proof.encode().translate(None, _ONE_VALUE):
+    # Two values that a proxy joined have a comma between them.
+    if not (proof and is_printable(proof)) or " " in proof or "," in proof:
         raise BadProof(400, "invalid_proof", "PAYMENT-SIGNATURE is not one base64 value")
     return proof
 
