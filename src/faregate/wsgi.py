@@ -369,7 +369,8 @@ class _PaywallResponder:
 
     def _run_to_start(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
-        checkout, chunks, early = self._checkout, iter(body), list[bytes]()
+        checkout, chunks = self._checkout, iter(body)
+        early: list[bytes] = []
         while not checkout.buffer.has_started and checkout.state not in (State.FREE, State.DECIDED):
             chunk = next(chunks, None)
             if chunk is None:
