@@ -206,7 +206,7 @@ class PaywallMiddleware:
             "answers by itself, and such a middleware or route class behind a path prefix that is sold. "
             "A login may redirect to a page of this application whose path has no parameters."
         )
-        return Bypass(mistake, partial(self._resolver.is_page, server_scope))
+        return Bypass(mistake, partial(self._resolver.is_free_page, server_scope))
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _list_path_headers(scope)

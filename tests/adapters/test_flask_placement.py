@@ -20,7 +20,7 @@ from whitenoise import WhiteNoise
 
 from faregate.emulator import TEST_KEY, Wallet
 from faregate.errors import ConfigurationError
-from faregate.flask import Faregate, list_routes, placement
+from faregate.flask import Faregate, list_routes, price_placement
 from faregate.flask.middleware import NAME
 from faregate.paywall import Paywall
 from faregate.wsgi import PaywallMiddleware
@@ -720,7 +720,7 @@ def test_middleware_inside_cannot_hide_a_sold_view_by_changing_the_path() -> Non
 
 
 def test_methods_that_strangers_make_up_are_not_all_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "_MAX_KEPT", 20)
+    monkeypatch.setattr(price_placement, "_MAX_KEPT", 20)
     app, extension = Flask(__name__), Faregate()
     app.url_map.add(Rule("/any", endpoint="any"))  # without methods: it takes every one
     app.view_functions["any"] = extension.paid("report")(lambda: "paid content")

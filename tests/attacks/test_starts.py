@@ -22,7 +22,7 @@ from tests.support.products import take_part
 
 SOON = 60.0
 """Seconds, on a busy machine: without its sentence a server would serve for ever."""
-PREFIX = "A paid prefix starts with a slash: 'sold' does not."
+PREFIX = "A path prefix starts with a slash: 'sold' does not."
 NOT_CALLED = "Write Depends(paid('text_summary')), with what is sold."
 
 SHOP = """

@@ -31,8 +31,8 @@ from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.keys import find_key_owner
 from faregate.service.database.schema import accounts, resource_versions, resources, transactions
-from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared, StoreOptions
 from faregate.service.database.transactions import StoredTransaction
 from faregate.service.simulated_payments import SimulatedPayments
 from faregate.system import random_challenge

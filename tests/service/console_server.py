@@ -14,8 +14,8 @@ from faregate.service.commands.serve import build_server
 from faregate.service.commands.setup import apply_seller
 from faregate.service.database.accounts import AccountRow
 from faregate.service.database.keys import NewKey, create_key, revoke_key
-from faregate.service.database.shared import Shared
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared
 from faregate.service.runtime import Runtime
 from faregate.service.settings import Settings
 from faregate.service.storage import Storage, open_storage

@@ -18,8 +18,8 @@ from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.shared import Shared, StoreOptions, get_no_owner
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared, StoreOptions, get_no_owner
 from faregate.system import random_challenge, random_id, system_clock
 from faregate.x402.models import SignedPayment
 

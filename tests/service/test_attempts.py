@@ -14,8 +14,8 @@ from faregate.service.chain.facilitator import FacilitatorSettings
 from faregate.service.chain.settlement_agreement import CONFIRM_SECONDS
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, DatabaseError
-from faregate.service.database.shared import StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import StoreOptions
 from tests.service.databases import START, MovedClock
 from tests.service.sales import HASH, authorize, get_reserved, open_store, submit
 

@@ -34,13 +34,13 @@ def build_worker(gate: Gate, stop: threading.Event, liveness: Liveness) -> Worke
         stop,
         waiters=CompletionWaiters(),
         observe=lambda _: None,
-        finish_round=liveness.watch("a loop"),
+        observe_round=liveness.watch("a loop"),
         idle_seconds=0.01,
     )
 
 
 def build_repeater(gate: Gate, stop: threading.Event, liveness: Liveness) -> Repeater:
-    return Repeater("a task", gate.take, stop, 0.01, finish_round=liveness.watch("a loop"))
+    return Repeater("a task", gate.take, stop, 0.01, observe_round=liveness.watch("a loop"))
 
 
 Build = Callable[[Gate, threading.Event, Liveness], Worker | Repeater]

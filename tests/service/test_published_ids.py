@@ -13,8 +13,8 @@ from faregate.service.database.catalog import load_catalog, save_versions
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import accounts, resource_versions, revisions
-from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared, StoreOptions
 from faregate.system import random_challenge, random_id
 from faregate.x402.tokens import ENVIRONMENTS
 from tests.service.databases import MovedClock

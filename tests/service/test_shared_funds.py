@@ -17,8 +17,8 @@ from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared, StoreOptions
 from faregate.system import random_challenge, random_id, system_clock
 from tests.service.chain.facilitated import sign_payment
 from tests.service.chain.gas_books import Clock, wait_for_blocks

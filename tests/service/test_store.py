@@ -15,9 +15,9 @@ from faregate.service.database.apply import apply_account
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.schema import metadata
-from faregate.service.database.shared import Shared
 from faregate.service.database.simulated_ledger import set_up_ledger
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared
 from faregate.system import random_challenge, random_id
 from tests.service.databases import MovedClock
 from tests.service.sales import (

@@ -7,8 +7,8 @@ from faregate.rules.payments import PaymentVerified
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
-from faregate.service.database.shared import Shared
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared
 from faregate.system import random_challenge, random_id, system_clock
 from tests.service import sales
 

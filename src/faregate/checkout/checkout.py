@@ -580,7 +580,7 @@ class Checkout:
         if bypass is None:
             return None
         url, host = incoming.request.url, incoming.host or ""
-        return build_plain_redirect(status, headers, url, incoming.root_path, host, bypass.is_page)
+        return build_plain_redirect(status, headers, url, incoming.root_path, host, bypass.is_free_page)
 
     def _describe_unpaid_offer(self) -> str:
         if self._expected is not None:

@@ -2,7 +2,7 @@
 
 Rules
 1. The sweep begins when the startup is complete. It is a task of the application's own lifespan.
-2. Before the application hears of the shutdown, the walk ends between two rows, and what was begun for
+2. Before the application hears of the shutdown, the sweep stops between two rows, and what was begun for
    payers is waited for; no longer than the grace time. The rest is the next sweep's.
 3. An application without a lifespan has one all the same. One that fails to start fails as it would alone.
 """

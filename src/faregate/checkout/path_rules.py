@@ -60,9 +60,10 @@ _PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 class PathMatch:
     """The decision of the rules for one path.
 
-    `prefix` is the paid prefix that has the offer. `refused`: what has no offer is not served. `ambiguous`:
-    routers may read the path in two ways, so nothing is served. Without rules, `is_path` is False for a
-    request target that is not a path: nothing is sold for it.
+    `prefix` is the paid prefix that has the offer. `refused`: the path is below a refused prefix, and is
+    served only for `offer`, or for that of its handler. `ambiguous`: routers may read the path in two ways,
+    so nothing is served. Without rules, `is_path` is False for a request target that is not a path: for it,
+    nothing is sold.
     """
 
     offer: Offer | None = None
@@ -209,7 +210,7 @@ class PathRules:
         """Find the paid prefix that the paths are below, and whether they are below a refused one."""
         prefix = _find_longest(paths, self.offers, is_below)
         refused = [closed for closed in self.refused if any(is_below(path, closed) for path in paths)]
-        # A part of what is sold may be refused, and a part of what is refused be sold: the longer one holds.
+        # A part of what is sold may be refused, and a part of what is refused be sold: the inner one holds.
         if prefix is not None and any(_is_below(closed, prefix) for closed in refused):
             prefix = None
         return prefix, bool(refused)
@@ -223,7 +224,10 @@ class PathRules:
 
 
 def _is_unreadable(path: str, root: str, headers: PathHeaders) -> bool:
-    """Whether routers disagree on what the path is, or a header says so that is not one plain path."""
+    """Whether it is not certain what routers read: the path is too long or ambiguous, or a header changes it.
+
+    A header of the root path may come once, as a plain path.
+    """
     if len(path) + len(root) > MAX_UNUSUAL_PATH or root.count("/") > MAX_ROOT_SLASHES:
         return True
     if any(map(_is_ambiguous, _list_decodings(path))) or not _is_path(path, root):
@@ -250,10 +254,10 @@ def _normalize_prefix(path: Any) -> str:
     if not isinstance(path, str):
         raise ConfigurationError(f"A path prefix is a text such as '/reports', not {path!r}.")
     if not path.startswith("/"):
-        raise ConfigurationError(f"A paid prefix starts with a slash: {path!r} does not.")
+        raise ConfigurationError(f"A path prefix starts with a slash: {path!r} does not.")
     if _is_ambiguous(path) or any(char in path for char in "*{}<>?#%"):
         raise ConfigurationError(
-            f"A paid prefix is a plain, decoded path, not a pattern: {path!r} would match nothing."
+            f"A path prefix is a plain, decoded path, not a pattern: {path!r} would match nothing."
         )
     return _normalize(path)
 
@@ -313,7 +317,7 @@ def _is_path(path: str, root: str) -> bool:
 
 
 def _is_ambiguous(path: str) -> bool:
-    """Routers, file systems and proxies disagree on where a dot-dot leads, and bytes that are no text."""
+    """Whether a path has a dot-dot or bytes that are no text: routers, file systems and proxies disagree."""
     if _NOT_TEXT.search(path):
         return True
     return ".." in path and any(re.split(r"[;\s]+", part.strip())[0] == ".." for part in _SLASHES.split(path))

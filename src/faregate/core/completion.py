@@ -106,8 +106,8 @@ def complete_success(
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
-    `repeated`: an earlier attempt wrote the outcome, so a refusal that is about the transaction makes the
-    payment stuck. `request` is that of the payer who waits for the result, if one does.
+    `repeated`: an earlier attempt wrote the outcome, and nothing contradicts it, so a refusal that is about
+    the transaction makes the payment stuck. `request` is that of the payer who waits for the result, if any.
     """
     is_observed = request is None or request.is_observed
     if is_observed:
@@ -271,9 +271,10 @@ def _handle_refusal(
     rejection: CompletionRejected,
     repeated: bool,
 ) -> Flow[Settlement]:
-    """Retry, unless the outcome is an earlier attempt's and the refusal is about the transaction.
+    """Hold the payment for a later retry.
 
-    That answer will not change.
+    It is stuck if an earlier attempt wrote the outcome and the refusal is about the transaction: the service
+    would refuse it again.
     """
     if repeated and rejection.is_about_the_transaction:
         return (yield from mark_stuck(backend, payment, state))
@@ -314,7 +315,7 @@ def close_paid(backend: Backend, payment: PendingPayment, receipt: str, reason: 
 
 
 def schedule_retry(backend: Backend, payment: PendingPayment) -> Flow[bool]:
-    """Give the lease back; the row stays owed. False: it was open for too long, and is stuck."""
+    """Give the lease back; the row stays owed. False: the row is stuck, as of now or from before."""
     schedule = partial(backend.journal.schedule_retry, payment.lease)
     action = "schedule a retry of the payment"
     return (yield from _write(backend, action, schedule, True, payment.transaction_id))

@@ -121,7 +121,7 @@ class Journal(Protocol):
     def schedule_retry(self, lease: Lease) -> MaybeAwaitable[bool]:
         """Give the lease back; the payment stays open, and the row becomes due again later.
 
-        False if it has been open for too long (`JournalPolicy.max_age`): it is stuck then.
+        False if the row is stuck: it has been open for too long (`JournalPolicy.max_age`), or was before.
         """
         ...
 

@@ -4,10 +4,10 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 
 1. A status that the offer bills is the result (`decide_outcome`). It leaves with a proven payment
    (`core.completion`).
-2. An error (4xx, 5xx) that is not billed is shown, without cookies. A 412 and a 416 answer conditions on the
-   result and may contain it (Werkzeug keeps the body), so the paywall makes them anew. So it does if the
-   handler answered with a result, and a decorator or middleware made an error of that: it may keep the body.
-   And so it does if the error has the body of an earlier result (`checkout.copy_detection`), as from a cache.
+2. An error (4xx, 5xx) that is not billed is shown, without cookies. Of three kinds only the status leaves,
+   because the body may be the result: 412 and 416, which answer conditions on it; an error that a decorator
+   or middleware made of a result; an error with the body of an earlier result, as from a cache
+   (`checkout.copy_detection` finds it).
 3. Any other response, such as a 206, a 304 or a redirect that is not billed, is withheld. The payer is not
    charged and gets an error of ours; the log says how to sell it.
 4. Below a sold prefix a router may redirect to the path with or without its trailing slash. The paywall makes
@@ -16,7 +16,8 @@ A response of a sold handler leaves unpaid only if it certainly carries nothing 
 Where no payment was asked for (`Checkout.allow_unpaid`), the same holds for what answers in a sold handler's
 place: a cache, a decorator, middleware.
 
-5. An error that is not billed passes, except a 402: it may be a cached answer with old instructions.
+5. An error that is not billed passes, except 412 and 416, and 402, which may be a cached answer with old
+   instructions.
 6. A redirect, as to a login, is made anew if its location tells no more than the request and the routes do:
    the requested path, or a page that is not sold; on the requested host; with no query, the requested one, or
    the requested URL as the page to come back to.
@@ -80,12 +81,12 @@ _TRANSACTION_NAME = responses.TRANSACTION.lower()
 class Bypass:
     """How a sold handler was bypassed: something answered in its place, and may have its result.
 
-    `mistake` says what the seller is to mend. `is_page` returns whether a decoded path is that of a page
-    which is not sold, and whose path has no parameters.
+    `mistake` says what the seller is to mend. `is_free_page` returns whether a decoded path is
+    that of a page that is not sold, and whose path has no parameters.
     """
 
     mistake: str
-    is_page: Callable[[str], bool]
+    is_free_page: Callable[[str], bool]
 
 
 def is_error(status: int) -> bool:
@@ -184,11 +185,11 @@ def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
 
 
 def build_plain_redirect(
-    status: int, headers: Headers, url: str, root_path: str, host: str, is_page: Callable[[str], bool]
+    status: int, headers: Headers, url: str, root_path: str, host: str, is_free_page: Callable[[str], bool]
 ) -> Response | None:
     """Build a redirect that tells no more than the request and the routes do; None if this one may tell more.
 
-    `url` is the path and the query of the request, below `root_path` on `host`. `is_page`: see `Bypass`.
+    `url` is the path and the query of the request, below `root_path` on `host`. `is_free_page`: see `Bypass`.
     """
     location = _find_location(headers, host) if status in _REDIRECTS else None
     if location is None:
@@ -197,7 +198,7 @@ def build_plain_redirect(
     if unquote(location.path).rstrip("/") == unquote(path).rstrip("/"):
         slash = "/" if location.path.endswith("/") else ""
         location = location._replace(path=path.rstrip("/") + slash or "/")  # as the request spells it
-    elif not is_page(unquote(location.path)):
+    elif not is_free_page(unquote(location.path)):
         return None
     if _is_same_query(location.query, query):
         location = location._replace(query=query)

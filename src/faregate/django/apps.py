@@ -16,11 +16,11 @@ class FaregateConfig(AppConfig):
 
     def ready(self) -> None:
         # Imported here: Django imports this module before it has loaded any app.
-        from faregate.django import checks, conf, stack
+        from faregate.django import checks, conf, middleware_mistakes
 
         checks.register_all()
         setting_changed.connect(conf.reset)
         # A server that is started in another way, such as `runserver --skip-checks`, fails on each request.
-        request_started.connect(stack.require_paywall)
+        request_started.connect(middleware_mistakes.require_paywall)
         if any(name in sys.modules for name in _SERVING):
-            stack.check_served()
+            middleware_mistakes.check_served()

@@ -17,9 +17,9 @@ from django.utils.module_loading import import_string
 from faregate.checkout.handlers import find_offers, is_price
 from faregate.checkout.path_rules import PathRules
 from faregate.checkout.wrapped_callables import get_closure, get_module, walk
+from faregate.django.middleware_mistakes import list_kinds, list_outside
 from faregate.django.offers import get_view_class, list_handlers, list_offers
-from faregate.django.placement import list_sample_paths, name_view
-from faregate.django.stack import list_kinds, list_outside
+from faregate.django.price_placement import list_sample_paths, name_view
 
 _FETCH = "django.middleware.cache.FetchFromCacheMiddleware"
 _METHODS = ("GET", "HEAD")

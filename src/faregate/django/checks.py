@@ -9,7 +9,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from faregate.django import conf
-from faregate.django.stack import Mistake, list_debug_mistakes, list_stack_mistakes
+from faregate.django.middleware_mistakes import Mistake, list_debug_mistakes, list_stack_mistakes
 from faregate.errors import ConfigurationError
 from faregate.routes.check import check, describe_journals
 

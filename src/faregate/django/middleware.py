@@ -31,8 +31,9 @@ from faregate.django.caches import (
 )
 from faregate.django.decorators import aauthorize, authorize
 from faregate.django.exceptions import note_answered_error, watch_operations
+from faregate.django.middleware_mistakes import PAYWALL_MADE, list_start_mistakes
 from faregate.django.offers import find_early_offer, find_sources, get_view_class, list_handlers
-from faregate.django.placement import (
+from faregate.django.price_placement import (
     find_given_away,
     find_shadowed,
     inspect_view,
@@ -53,7 +54,6 @@ from faregate.django.responses import (
     read_response,
 )
 from faregate.django.routes import list_routes
-from faregate.django.stack import PAYWALL_MADE, list_start_mistakes
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 
@@ -317,11 +317,11 @@ def _find_bypass(request: HttpRequest, status: int) -> Bypass | None:
         "What answers in place of a view belongs below @paid, unless it refuses, or redirects to a page of "
         "this project whose path has no parameters, as to a login."
     )
-    return Bypass(mistake, partial(_is_page, request))
+    return Bypass(mistake, partial(_is_free_page, request))
 
 
-def _is_page(request: HttpRequest, path: str) -> bool:
-    """See `Bypass.is_page`. The login of the settings is one, also if no pattern of the project has its path.
+def _is_free_page(request: HttpRequest, path: str) -> bool:
+    """See `Bypass.is_free_page`. The login of the settings is one, also if no pattern has its path.
 
     A login at another host is none: `release.build_plain_redirect` makes redirects to this host only.
     """

@@ -8,8 +8,9 @@ from django.urls import URLResolver, get_resolver
 from faregate.core.models import Offer
 from faregate.django.caches import find_caches_outside, list_cache_mistakes, list_prefix_cache_mistakes
 from faregate.django.conf import get_config
+from faregate.django.middleware_mistakes import list_stack_mistakes
 from faregate.django.offers import list_handlers, list_offers, list_shared_offers
-from faregate.django.placement import (
+from faregate.django.price_placement import (
     METHODS,
     find_given_away,
     inspect_view,
@@ -19,7 +20,6 @@ from faregate.django.placement import (
     name_view,
     walk_patterns,
 )
-from faregate.django.stack import list_stack_mistakes
 from faregate.routes import RouteInfo, RouteTable
 from faregate.routes.pricing import apply_path_rules, build_row
 

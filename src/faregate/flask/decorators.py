@@ -26,7 +26,7 @@ from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError
 from faregate.flask.memos import check_memo
 from faregate.flask.middleware import ENTERED, NAME, DeferredSave, defer_session_writes
-from faregate.flask.placement import (
+from faregate.flask.price_placement import (
     EXEMPT,
     find_bypass,
     find_login,

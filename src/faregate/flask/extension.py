@@ -30,7 +30,7 @@ from faregate.flask.decorators import (
 )
 from faregate.flask.first_prices import FlaskFirstPrices
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware, watch_exceptions, watch_views
-from faregate.flask.placement import find_bypass
+from faregate.flask.price_placement import find_bypass
 from faregate.flask.routes import list_routes
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer

@@ -21,7 +21,7 @@ from werkzeug.wsgi import get_host
 from faregate.checkout.handlers import OFFER, is_price
 from faregate.core.models import Offer, OfferChoice
 from faregate.flask.decorators import check_request, check_response
-from faregate.flask.placement import count_rules, list_shadow_mistakes, list_stack_mistakes, recall_rule
+from faregate.flask.price_placement import count_rules, list_shadow_mistakes, list_stack_mistakes, recall_rule
 from faregate.wsgi import Environ
 
 _METHODS = ("wsgi_app", "full_dispatch_request", "preprocess_request", "dispatch_request", "request_context")

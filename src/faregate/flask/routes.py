@@ -11,7 +11,7 @@ from werkzeug.routing import Rule
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
-from faregate.flask.placement import (
+from faregate.flask.price_placement import (
     find_shadowed,
     inspect_rule,
     is_in,

@@ -16,7 +16,10 @@ from faregate.journals.store import ENCRYPTED, Due, Record
 
 
 class OpenPaymentQueue:
-    """Gives out the rows of payments that have not ended, under leases, and lists and removes them."""
+    """Gives out the rows of payments that have not ended, under leases, and lists them.
+
+    It also removes paid results that were not fetched.
+    """
 
     def __init__(self, rows: RowAccess, quota: Quota) -> None:
         self._rows = rows
@@ -111,7 +114,7 @@ class OpenPaymentQueue:
         return tuple(record["transaction_id"] or "" for record in expired if self._remove(record))
 
     def _remove(self, record: Record) -> bool:
-        """Do as `Row.drop_unfetched_result`, without its key: the sweep may not have it."""
+        """Do as `Row.drop_unfetched_result`, without the journal key: the sweep may not have it."""
         until = self._rows.clock() + self._policy.paid_retention
         changes: dict[str, Any] = {
             "state": RowState.PAID_NO_RESULT.value,

@@ -217,7 +217,7 @@ class Procedures:
         return "" if row is None else hash_purchase(row.proof, claimant, self._rows.keyring.hash_purchase)
 
     def _describe_earlier(self, row: Row, claimant: Claimant) -> Procedure[EarlierPayment | None]:
-        """None if the claimant may not have the result of this row."""
+        """Describe the payment of a row; None if another client made it, unless the purchase is named."""
         fingerprint = self._rows.keyring.hash_request(row.key, row.key_id, claimant)
         now = self._clock()
         # An identifier is not used twice: the payer learns that the first payment belongs to another client.

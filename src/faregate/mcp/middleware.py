@@ -72,10 +72,11 @@ class PaywallMiddleware:
             # Not before the start: tools are added after the paywall.
             check_tools(self._server)
             self.paywall.expect_offers(list_routes(self._server).offers)
-            async with inner(server) as state, self._sweeping():
+            async with inner(server) as state:
                 self._lives += 1
                 try:
-                    yield state
+                    async with self._sweeping():
+                        yield state
                 finally:
                     self._lives -= 1
                     await self._drain()
@@ -84,7 +85,7 @@ class PaywallMiddleware:
 
     @asynccontextmanager
     async def _sweeping(self) -> AsyncGenerator[None]:
-        """Sweep the journal meanwhile, if that was asked for; at the end, the walk ends between two rows."""
+        """Sweep the journal meanwhile, if asked for. At the end, the sweep stops between two rows."""
         if self._sweep_every is None:
             yield
             return
@@ -101,7 +102,8 @@ class PaywallMiddleware:
         """Wait for what was begun for payers; the rest is the next sweep's."""
         with anyio.move_on_after(self._drain_seconds, shield=True) as scope:
             await wait_shielded()
-        if not (scope.cancelled_caught or self._lives):  # over stdio and in memory, a connection has a life
+        # Over stdio and in memory, each connection runs the lifespan once.
+        if not (scope.cancelled_caught or self._lives):
             await self.paywall.aclose()
 
 

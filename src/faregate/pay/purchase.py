@@ -2,12 +2,12 @@
 
 Rules
 1. One purchase signs at most one payment. A second 402 ends it.
-2. A payment is on disk before it is first sent, and stays there while it may be charged.
+2. Where a file was named, a payment is in it before it is first sent, and while it may be charged.
 3. While it may be charged, it is sent again and no other one is signed. That it was not charged is certain
    only if the seller says so in the words of faregate, or if the first response of all to it is a 4xx of the
    seller's handler, or a refusal and it has expired since.
-4. Pauses follow the seller's `Retry-After`. None ends later than `wait` seconds after the payment is first
-   sent.
+4. Pauses follow the seller's `Retry-After`. None ends later than `wait` seconds after this call first sends
+   the payment.
 """
 
 import secrets
@@ -45,7 +45,7 @@ from faregate.x402.instructions import parse_json
 from faregate.x402.payment_identifier import add_identifier
 
 _MIN_PAUSE, _DEFAULT_PAUSE = 0.5, 1.0
-# `completion_refused` is stuck at the seller, but an operator can still complete it with this payment.
+# `completion_refused` may be stuck at the seller, but an operator can still complete it with this payment.
 _PENDING_CODES = frozenset(
     ("payment_in_progress", "payment_unconfirmed", "payment_service_unavailable", "completion_refused")
 )
@@ -122,7 +122,7 @@ def ignore_step(_step: ProgressStep) -> None:
 class Purchase:
     """One purchase. `report` is called at each step.
 
-    No pause ends later than `wait` seconds after the payment is first sent.
+    No pause ends later than `wait` seconds after this call first sends the payment.
     """
 
     request: RequestSpec
@@ -224,7 +224,8 @@ class Purchase:
                 return self._end(ExitCode.RESULT, "result received", response)
             case PaidResponseKind.REFUSED:
                 # A 402 that does not rule out a charge may come from a seller that forgot the payment, or
-                # that lost the answer of its facilitator.
+                # that lost the answer of its facilitator. After a first 402, the payment may be replaced once
+                # it has expired.
                 is_uncharged = rules_out_charge(message)
                 if not is_uncharged and not self._is_open:
                     yield from self._record(replace(payment, is_open=False))
@@ -337,7 +338,7 @@ def classify_response(response: Response, *, settled: bool) -> PaidResponseKind:
     """Classify the response to a request with a payment; `settled`: its `PAYMENT-RESPONSE` says success."""
     if response.status == 402:
         return PaidResponseKind.REFUSED
-    # Whatever its status: what was paid for is the result.
+    # Whatever its status but 402: what was paid for is the result.
     if settled:
         return PaidResponseKind.RESULT
     if response.status == 202 or _is_pending(response):

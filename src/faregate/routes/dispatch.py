@@ -124,7 +124,7 @@ class HandlerResolver:
                     return handler
         return None
 
-    def is_page(self, request_scope: Mapping[str, Any], path: str) -> bool:
+    def is_free_page(self, request_scope: Mapping[str, Any], path: str) -> bool:
         """Whether a decoded path, on the host of the request, leads to a page: a route that sells nothing.
 
         The path of a page has no parameters, because a parameter could hold anything.
@@ -140,9 +140,9 @@ class HandlerResolver:
         }
         matches = list_matches(self._app, scope, first_only=True)
         routed = [match for match in matches if match.route is not None]
-        return bool(routed) and all(map(self._is_page, routed))
+        return bool(routed) and all(map(self._is_free_page, routed))
 
-    def _is_page(self, match: "RouteMatch") -> bool:
+    def _is_free_page(self, match: "RouteMatch") -> bool:
         if not hasattr(match.route, "path") or match.path_parameters or match.prefix_offers:
             return False
         handler = self._inspect(match.endpoint, match.route, "GET")

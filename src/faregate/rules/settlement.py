@@ -113,17 +113,17 @@ def run_attempt(
             if amount is not None and amount != attempt.amount:
                 _report_other_amount(transaction, attempt, amount, deps)
             if amount is not None and _is_withheld(amount, attempt, deps):
-                ended = deps.store.park_underpaid(transaction, attempt, amount, at)
-                deps.observe("postponed", ended)
+                latest = deps.store.park_underpaid(transaction, attempt, amount, at)
+                deps.observe("postponed", latest)
             else:
-                ended = deps.store.record_settled(transaction, transaction_hash, at, amount)
-                deps.observe("succeeded", ended)
+                latest = deps.store.record_settled(transaction, transaction_hash, at, amount)
+                deps.observe("succeeded", latest)
         case PaymentRefused():
-            ended = _record_failed(transaction, deps, at)
+            latest = _record_failed(transaction, deps, at)
         case SettlementPending() as pending:
-            ended = deps.store.postpone(transaction, attempt, pending, at)
-            deps.observe("postponed", ended)
-    return ended
+            latest = deps.store.postpone(transaction, attempt, pending, at)
+            deps.observe("postponed", latest)
+    return latest
 
 
 def _find_faulty_amount(transaction: Transaction, attempt: Attempt, rule: SettlementRule) -> int | None:
@@ -136,7 +136,8 @@ def _find_faulty_amount(transaction: Transaction, attempt: Attempt, rule: Settle
 def _is_withheld(amount: int, attempt: Attempt, deps: Dependencies) -> bool:
     """Whether a settlement is not enough: less was paid than was used.
 
-    Who asks a facilitator names the amount, and the payer can be the first to ask: it has what it signed.
+    The client of a facilitator names the amount. The payer has what it signed, so it can be the first to ask,
+    for less. It is not enough, either, if what was used is unknown.
     """
     is_enough = attempt.amount is not None and amount >= attempt.amount
     return not is_enough and not deps.accepts_less

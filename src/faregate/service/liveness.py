@@ -17,11 +17,11 @@ class Liveness:
     def watch(self, name: str) -> Callable[[], None]:
         """Watch a loop that begins now; return what it calls after each round."""
 
-        def finish_round() -> None:
+        def observe_round() -> None:
             self._finished_at[name] = self._clock()
 
-        finish_round()
-        return finish_round
+        observe_round()
+        return observe_round
 
     def measure(self) -> Mapping[str, float]:
         """Return the seconds since each loop last finished a round."""

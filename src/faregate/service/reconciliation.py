@@ -55,7 +55,7 @@ class Difference:
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
     - refund: a recorded refund that the chain does not have
-    - disputed: no answer was given by more than half of the nodes
+    - disputed: no majority of the nodes gave the same answer
     - foreign: a transfer without an authorization. It is no payment, and `is_equal` ignores it
     """
 
@@ -91,13 +91,13 @@ class Reconciliation:
     refunded: Counter[str] = field(default_factory=Counter[str])
     """Not subtracted from the other sums: these count what was received."""
     on_chain: Counter[str] = field(default_factory=Counter[str])
-    """What the books settled, corrected by the excess of each difference."""
+    """What the books settled, corrected by the excess of each difference, and what was refunded in full."""
     excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether each payment is the same in the books and on the chain."""
+        """Whether each payment and refund is the same in the books and on the chain, and none is disputed."""
         return not any(count for kind, count in self.differences.items() if kind != "foreign")
 
     def describe(self) -> dict[str, Any]:
@@ -423,7 +423,7 @@ def _judge_pair(payment: PaymentRow, transfer: ReceivedTransfer, symbol: str) ->
             return None
         text = f"{books}, succeeded in the books, and its work was cut off"
         return _describe(payment, "charged", symbol, 0, text, f"settled on the chain by {transaction_hash}")
-    # A worker ends what is submitted and open.
+    # A worker ends what is submitted and open, or an operator if it is parked.
     if payment.submitted_at is not None and payment.finished_at is None:
         return None
     text = f"{books}, {payment.status} in the books"

@@ -186,7 +186,7 @@ class Runtime:
                 self.stop,
                 waiters=self._waiters,
                 observe=self.metrics.count_attempt,
-                finish_round=self._liveness.watch(f"worker {number}"),
+                observe_round=self._liveness.watch(f"worker {number}"),
             )
             for number in range(1, self._settings.workers + 1)
         ]
@@ -214,7 +214,7 @@ class Runtime:
         return loops
 
     def _repeat(self, name: str, work: Callable[[], object], seconds: float) -> Repeater:
-        return Repeater(name, work, self.stop, seconds, finish_round=self._liveness.watch(name))
+        return Repeater(name, work, self.stop, seconds, observe_round=self._liveness.watch(name))
 
     def _watch(self, payments: EnvironmentPayments) -> None:
         """Read payments again until their block is safe; send again what the chain has lost."""

@@ -13,8 +13,8 @@ from faregate.service.database.accounts import AccountRow
 from faregate.service.database.attempts import list_due_accounts
 from faregate.service.database.keys import find_key_owner
 from faregate.service.database.owners import Owner
-from faregate.service.database.shared import Shared, StoreOptions
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared, StoreOptions
 from faregate.service.environment_payments import EnvironmentPayments
 from faregate.service.settings import Settings
 from faregate.service.settlement_workers import Job, Settlements

@@ -1,8 +1,8 @@
 """Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
 This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
-is in `rules/settlement.py`, and its rows in `service/database/attempts.py`. When the next one is due after a
-failure is decided by `SqlStore.postpone`.
+is in `rules/settlement.py`, and its rows in `service/database/attempts.py`. The next one is due as
+`StoreOptions.get_retry` says, or after an interruption when the lease ends.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
@@ -163,7 +163,7 @@ class Settlements:
     def settle_here(
         self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
-        """Run a settlement that needs no network in this thread; a rule may only schedule the payment."""
+        """Run a settlement that needs no network in this thread. A rule may put it off."""
         return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:
@@ -220,12 +220,12 @@ class Worker:
         *,
         waiters: CompletionWaiters,
         observe: AttemptObserver,
-        finish_round: RoundObserver,
+        observe_round: RoundObserver,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._jobs, self._stop = jobs, stop
         self._waiters, self._observe = waiters, observe
-        self._finish_round = finish_round
+        self._observe_round = observe_round
         self._idle_seconds = idle_seconds
         self._pause = _FIRST_PAUSE
 
@@ -236,11 +236,11 @@ class Worker:
                 is_idle = not self.work_once()
             except Exception as error:
                 _log.warning("a worker waits %.0f s: %s", self._pause, error)
-                self._finish_round()
+                self._observe_round()
                 self._stop.wait(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE)
                 continue
-            self._finish_round()
+            self._observe_round()
             self._pause = _FIRST_PAUSE
             if is_idle:
                 self._stop.wait(self._idle_seconds)
@@ -276,10 +276,10 @@ class Repeater:
         stop: threading.Event,
         seconds: float,
         *,
-        finish_round: RoundObserver,
+        observe_round: RoundObserver,
     ) -> None:
         self._name, self._work, self._stop, self._seconds = name, work, stop, seconds
-        self._finish_round = finish_round
+        self._observe_round = observe_round
 
     def run(self) -> None:
         while not self._stop.is_set():
@@ -287,5 +287,5 @@ class Repeater:
                 self._work()
             except Exception as error:
                 _log.warning("%s failed: %s", self._name, error)
-            self._finish_round()
+            self._observe_round()
             self._stop.wait(self._seconds)

@@ -12,8 +12,8 @@ from faregate.rules.records import FINAL
 from faregate.rules.settlement import IMMEDIATE, settle
 from faregate.service.database.attempts import MAX_NOTE, AttemptRecord, list_attempts
 from faregate.service.database.refunds import list_refunds_of, sum_refunds
-from faregate.service.database.shared import Shared
 from faregate.service.database.sql_store import SqlStore
+from faregate.service.database.store_options import Shared
 from faregate.service.database.transactions import StoredTransaction
 from faregate.service.database.types import to_datetime
 from faregate.service.runtime import open_runtime

@@ -34,8 +34,8 @@ from faregate.service.database.authorization import (
 from faregate.service.database.catalog import KnownCatalog
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import DatabaseError
-from faregate.service.database.shared import Memory, Shared
 from faregate.service.database.statements import Statement
+from faregate.service.database.store_options import Memory, Shared
 from faregate.service.database.transactions import (
     ACCEPT_FAILED,
     ACCEPT_SUCCEEDED,

@@ -1,4 +1,4 @@
-"""What the stores of all accounts of one database share."""
+"""How the stores of all accounts of one database behave, and what they share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

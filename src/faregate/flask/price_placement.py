@@ -353,7 +353,7 @@ def find_bypass(app: Flask, environ: Environ, status: int, rule: Rule | None = N
         "What answers in place of a view belongs below @paywall.paid, unless it refuses, or redirects to a "
         "page of this app whose rule has no parameters, as to a login."
     )
-    return Bypass(mistake, partial(_is_page, app, environ))
+    return Bypass(mistake, partial(_is_free_page, app, environ))
 
 
 def find_sold_near(app: Flask, environ: Environ, status: int) -> tuple[str, tuple[Offer, ...]]:
@@ -434,8 +434,8 @@ def is_sold_without_options(app: Flask, environ: Environ, status: int, rule: Rul
     return is_automatic and any(recall_rule(app, rule, method).offers for method in rule.methods or ())
 
 
-def _is_page(app: Flask, environ: Environ, path: str) -> bool:
-    """See `Bypass.is_page`."""
+def _is_free_page(app: Flask, environ: Environ, path: str) -> bool:
+    """See `Bypass.is_free_page`."""
     try:
         path = path.removeprefix(environ.get("SCRIPT_NAME", ""))
         rule, _ = app.url_map.bind_to_environ(environ).match(path, "GET", return_rule=True)

@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 from faregate.checkout.path_rules import PathRules
 from faregate.checkout.whitenoise import list_urls
 from faregate.django.options import read_options
-from faregate.django.placement import inspect_view
+from faregate.django.price_placement import inspect_view
 from faregate.errors import ConfigurationError
 
 PAYWALL_SETTING = "faregate.django.PaywallMiddleware"
