@@ -215,6 +215,44 @@ def test_a_header_that_is_taken_off_the_path_makes_no_difference(
     assert ask(seller(plain), path, headers=headers)[0]["status"] == 200
 
 
+class ScriptName:
+    """What many copy: it takes a header off the path, and makes it the root path."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        root = dict(scope["headers"]).get(b"x-script-name", b"").decode()
+        if root:
+            scope = {**scope, "root_path": root, "path": scope["path"].removeprefix(root)}
+        await self.app(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("own_root", "root", "path"),
+    [
+        ("", b"/zz", "/zz/reports"),
+        ("", b"/zz", "/zz/zz/reports"),
+        ("/api", b"/zz", "/zz/api/reports"),
+        ("/zz", b"/zz", "/zz/zz/reports"),
+    ],
+)
+@DECLARED
+def test_a_header_that_middleware_and_the_router_take_off_makes_no_difference(
+    setting: dict[str, Any], own_root: str, root: bytes, path: str
+) -> None:
+    app, runs = FastAPI(), list[str]()
+    app.root_path = own_root
+    app.get("/reports")(lambda: runs.append("reports"))
+    app.get("/free")(lambda: runs.append("free"))
+    behind_proxy, headers = ScriptName(app), [(b"host", b"x"), (b"x-script-name", root)]
+    sold = seller(behind_proxy, **setting)
+    assert ask(sold, path, headers=headers)[0]["status"] in (402, 403)
+    assert ask(sold, path.replace("reports", "free"), headers=headers)[0]["status"] == 200
+    assert ask(behind_proxy, path, headers=headers)[0]["status"] == 200
+    assert runs == ["free", "reports"]
+
+
 @pytest.mark.parametrize("values", [[b"/z%7a"], [b"/a, /b"], [b"/zz", b"/yy"], [b"/z\xc3\xa4"]])
 def test_a_header_that_may_be_taken_off_the_path_is_plain(values: list[bytes]) -> None:
     plain, headers = Plain(), [(b"x-script-name", value) for value in values]

@@ -53,6 +53,11 @@ MAX_UNUSUAL_PATH = 8192
 """Characters of a path, with its root, that is not its own normal form: to list its readings takes long."""
 MAX_ROOT_SLASHES = 32
 """Slashes of a root path. Each is a place where a router may begin to read the path."""
+_MAX_REMOVALS = 3
+"""How often the root path of a header is taken off.
+
+Middleware takes it off and makes it the root path of the scope, and then Starlette takes it off once more.
+"""
 _PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 
 
@@ -160,8 +165,13 @@ class PathRules:
     ) -> tuple[str, ...]:
         """List what only some routers read a path as."""
         rests = [text for text in _list_rests((_normalize(path),), path, root) if text not in readings]
+        behind_headers: list[str] = []
         for name in _ROOT_HEADERS:
-            rests += _list_rests(readings, path, headers.get(name, ""))
+            behind_headers += _list_rests(readings, path, headers.get(name, ""), _MAX_REMOVALS)
+        # What takes a header off leaves the rest to a router, which takes its own root path off.
+        for other in (root, *self.own_roots):
+            rests += _list_rests(behind_headers, "", other)
+        rests += behind_headers
         if root and self.is_root_of_client:
             rests += (_normalize(path), _normalize(path.removeprefix(root)))
         return tuple(rests)
@@ -279,8 +289,8 @@ def _list_readings(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(_normalize(decoded) for path in paths for decoded in _list_decodings(path))
 
 
-def _list_rests(readings: Iterable[str], path: str, root: str) -> list[str]:
-    """List what follows a root path, wherever it is in a path or in one of its readings.
+def _list_rests(readings: Iterable[str], path: str, root: str, most: int = 1) -> list[str]:
+    """List what follows a root path, wherever it is in a path or in one of its readings, `most` times.
 
     Litestar splits the path there.
     """
@@ -288,8 +298,9 @@ def _list_rests(readings: Iterable[str], path: str, root: str) -> list[str]:
     if not taken_off:
         return []
     pairs = ((path, root), (path, taken_off), *((reading, _normalize(root)) for reading in readings))
-    rests = [whole.partition(part)[2] for whole, part in pairs if part in whole]
-    return list(_list_readings(rests))
+    split = ((part, whole.split(part, most)) for whole, part in pairs)
+    rests = (part.join(parts[end:]) for part, parts in split for end in range(1, len(parts)))
+    return list(_list_readings(dict.fromkeys(rests)))
 
 
 def _list_decodings(path: str) -> tuple[str, ...]:
