@@ -525,7 +525,8 @@ class Produced(StreamingResponse):
             channel, parts = anyio.create_memory_object_stream[bytes](10)
             self.body_iterator = parts
             group.start_soon(self._produce, channel)
-            await self.stream_response(send)
+            with parts:
+                await self.stream_response(send)
 
     async def _produce(self, channel: Any) -> None:
         try:
