@@ -1,8 +1,8 @@
 """Leases end with their process, and rows are left to those whose they are. For every stored journal."""
 
-import ctypes
 import math
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -418,25 +418,46 @@ def test_a_heartbeat_does_not_keep_its_journal_from_being_collected() -> None:
     assert_ends(thread)
 
 
+FORKING = """
+import ctypes
+import os
+import sys
+
+from faregate.journals.heartbeat import Heartbeat
+
+
+class Renewals:
+    def renew(self, owner):
+        pass
+
+    def give_back(self, lease):
+        pass
+
+
+renewals = Renewals()
+heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
+heartbeat.add(b"a", 60)
+owner, (reading, writing) = heartbeat.owner, os.pipe()
+child = os.fork() if sys.argv[1] == "os" else ctypes.PyDLL(None).fork()
+if child == 0:
+    heartbeat.note_use()
+    is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
+    os.write(writing, b"1" if is_new else b"0")
+    os._exit(0)
+os.waitpid(child, 0)
+assert os.read(reading, 1) == b"1"
+assert heartbeat.owner == owner
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.parametrize("fork", ["os", "C"])
 def test_a_forked_child_is_another_owner(fork: str) -> None:
-    """Also one of uWSGI, which forks without the functions of `os.register_at_fork`."""
-    renewals = Renewals()
-    heartbeat = Heartbeat(renewals.renew, renewals.give_back, 60)
-    heartbeat.add(b"a", 60)
-    owner, (reading, writing) = heartbeat.owner, os.pipe()
-    child = os.fork() if fork == "os" else ctypes.PyDLL(None).fork()
-    if child == 0:
-        heartbeat.note_use()
-        is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
-        os.write(writing, b"1" if is_new else b"0")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reading, 1) == b"1"
-    os.close(reading)
-    os.close(writing)
-    assert heartbeat.owner == owner
+    """Also one of uWSGI, which forks without the functions of `os.register_at_fork`.
+
+    In a process of its own: a child of a fork in C may wait for threads that wanted the interpreter.
+    """
+    subprocess.run([sys.executable, "-c", FORKING, fork], check=True, timeout=60)
 
 
 def test_a_server_without_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,7 @@ used_before = sys.argv[2] == "used"
 if used_before:
     assert blocking.send(get("/before")) == "/before"
     assert asyncio.run(awaiting.send(get("/before"))) == "/before"
+sys.setswitchinterval(10)  # else a child of a fork in C may wait for a thread that wanted the interpreter
 # As uWSGI does: without the functions of os.register_at_fork.
 fork = os.fork if sys.argv[3] == "os" else ctypes.PyDLL(None).fork
 child = fork()
