@@ -189,6 +189,11 @@ def api_error(status: int, code: str, message: str, retry_after: str | None = No
     return kind(status, code, message, retry_after)
 
 
+def is_unavailable(error: ServiceError) -> bool:
+    """Whether the service did not answer, or said that it is not available now (503)."""
+    return isinstance(error, NoAnswer) or (isinstance(error, InternalError) and error.status == 503)
+
+
 class CommandError(Exception):
     """The command was called in a way that cannot work. The message says what to change; the status is 2."""
 

@@ -26,7 +26,7 @@ from faregate.core.models import (
 from faregate.core.recovery import BATCH, SweepReport, never, sweep
 from faregate.core.service_price import ask_price
 from faregate.core.terms import Price, read_prices, read_terms
-from faregate.errors import ConfigurationError, FaregateError, InternalError, NoAnswer, ServiceError
+from faregate.errors import ConfigurationError, FaregateError, ServiceError, is_unavailable
 from faregate.events import UNKNOWN_SALE, Sale
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.memory import MemoryJournal
@@ -303,12 +303,12 @@ class Paywall:
     def _resolve_at_start(self, offer: Offer) -> None:
         try:
             self.backend.resolve_offer(offer)
-        except (NoAnswer, InternalError) as error:
+        except ServiceError as error:
+            if not is_unavailable(error):
+                raise ConfigurationError(f"The service in this process cannot start: {error}") from error
             # Under WSGI there is no start: the first request runs this. An error here would answer every page
             # with 500 while the database restarts.
             log("sale", logging.ERROR, "what is sold is answered with 503, and asked for again: %s", error)
-        except ServiceError as error:
-            raise ConfigurationError(f"The service in this process cannot start: {error}") from error
 
     @property
     def _is_in_process(self) -> bool:

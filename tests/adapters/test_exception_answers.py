@@ -375,13 +375,13 @@ async def change(answer: Response, way: str) -> Response:
     """Give a response another status; `way` is how."""
     if way == "raised":
         raise HTTPException(409, bytes(answer.body).decode())
-    if way == "in place":
+    if way == "changed":
         answer.status_code = 409
         return answer
     return JSONResponse(bytes(answer.body).decode(), 409 if answer.status_code == 200 else 200)
 
 
-@pytest.mark.parametrize("way", ["raised", "in place", "anew"])
+@pytest.mark.parametrize("way", ["raised", "changed", "replaced"])
 @pytest.mark.parametrize("place", ["decorator", "class", "dispatch"])
 def test_a_decorator_above_the_price_makes_no_error_of_a_result(place: str, way: str) -> None:
     paywall = make_paywall()
@@ -427,7 +427,7 @@ def test_a_decorator_above_the_price_makes_no_result_of_an_error() -> None:
 
     @wraps(fail)
     async def sold(request: Request) -> Response:
-        return await change(await fail(request), "anew")
+        return await change(await fail(request), "replaced")
 
     front = Middleware(faregate.starlette.PaywallMiddleware, paywall=paywall)
     app = Starlette(routes=[Route("/sold", sold)], middleware=[front])

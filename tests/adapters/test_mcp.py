@@ -8,11 +8,14 @@ from typing import Any, NoReturn
 
 import anyio
 import pytest
+from mcp.client import Client
+from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, TextContent
 
-from faregate.mcp import paid
+from faregate.core.recovery import SweepReport
+from faregate.mcp import add_paywall, paid
 from faregate.mcp.requests import serialize_bound_arguments
 from faregate.x402.payment_identifier import EXTENSION
 from tests.adapters.mcp_shop import PAYMENT, Shop, make_shop, receipt_of, said, text_of
@@ -392,6 +395,31 @@ async def test_what_is_no_payment_buys_nothing(shop: Shop, payment: Any) -> None
 
 
 @on_every_loop
+async def test_a_paywall_is_closed_after_its_sweep(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that has begun may be asking the service about a payment."""
+    events: list[str] = []
+    has_begun = anyio.Event()
+
+    async def sweep(_limit: int, should_stop: Callable[[], bool]) -> SweepReport:
+        has_begun.set()
+        while not should_stop():
+            await anyio.sleep(0.001)
+        await anyio.sleep(0.02)
+        events.append("swept")
+        return SweepReport()
+
+    async def close() -> None:
+        events.append("closed")
+
+    monkeypatch.setattr(shop.paywall, "asweep", sweep)
+    monkeypatch.setattr(shop.paywall, "aclose", close)
+    server = MCPServer("swept")
+    add_paywall(server, shop.paywall, sweep_every=0.01)
+    async with Client(server):
+        await has_begun.wait()
+    assert events == ["swept", "closed"]
+
+
 async def test_only_a_tool_that_is_not_charged_for_may_ask_its_client(shop: Shop) -> None:
     """A question leaves before the payment is proven, and can carry the result."""
     asked: list[str] = []

@@ -84,6 +84,7 @@ DATABASE = "src/faregate/service/database/"
 SQL_STORE = tuple(f"tests/service/test_{name}.py" for name in ("store", "attempts", "concurrency"))
 FLOW = "src/faregate/core/flow.py"
 MODELS = "src/faregate/core/models.py"
+BRIDGES = ("tests/checkout/test_paywall_answers.py", "tests/attacks/test_body_copies.py")
 RELEASE_PY = "src/faregate/core/release.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
@@ -318,8 +319,17 @@ MUTANTS = (
     Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("users-of-one-wallet-are-one", "src/faregate/core/request_headers.py", 'if kind == "cookie" and (user := _find_user(value)):', "if False:", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
-    Mutant("a-first-request-that-is-answered-503-ends-the-start", "src/faregate/paywall.py", "except (NoAnswer, InternalError) as error:", "except NoAnswer as error:", ("tests/service/test_in_process_faults.py", "-k", "goes_away")),
-    Mutant("a-first-request-without-database-ends-the-start", "src/faregate/paywall.py", "except (NoAnswer, InternalError) as error:", "except InternalError as error:", ("tests/service/test_in_process_faults.py", "-k", "away")),
+    Mutant("a-first-request-that-is-answered-503-ends-the-start", "src/faregate/errors.py", "(isinstance(error, InternalError) and error.status == 503)", "False", ("tests/service/test_in_process_faults.py", "-k", "goes_away")),
+    Mutant("a-first-request-without-database-ends-the-start", "src/faregate/paywall.py", "            if not is_unavailable(error):\n", "            if True:\n", ("tests/service/test_in_process_faults.py", "-k", "away")),
+    Mutant("connection-shared-after-a-fork-in-c", "src/faregate/transports/pools.py", "        kept = self._kept.get(os.getpid())\n        return self._open()", "        kept = next(iter(self._kept.values()), None)\n        return self._open()", ("tests/merchant/test_pools.py", "-k", "after_a_fork")),
+    Mutant("owner-shared-after-a-fork-in-c", "src/faregate/journals/heartbeat.py", "        if self._pid != os.getpid():\n            # uWSGI", "        if False:\n            # uWSGI", ("tests/journals/test_leases.py", "-k", "forked_child")),
+    Mutant("answer-of-a-paywall-inside-for-another-proof", "src/faregate/checkout/paywall_answers.py", " and proof == _hash_proof(request)", "", BRIDGES),
+    Mutant("answer-of-a-paywall-inside-from-before", "src/faregate/checkout/paywall_answers.py", "moment >= since and ", "", BRIDGES),
+    Mutant("answer-of-a-paywall-inside-is-a-copy", "src/faregate/checkout/paywall_answers.py", "        return moment >= since", "        return False and moment >= since", BRIDGES),
+    Mutant("mcp-closes-before-its-sweep-ends", "src/faregate/mcp/middleware.py",
+           "            async with inner(server) as state:\n                self._lives += 1\n                try:\n                    async with self._sweeping():\n                        yield state\n",
+           "            async with inner(server) as state, self._sweeping():\n                self._lives += 1\n                try:\n                    yield state\n",
+           ("tests/adapters/test_mcp.py", "-k", "closed_after_its_sweep")),
     Mutant("checks-change-the-paid-address", "src/faregate/service/in_process.py", "or self._is_reader or _keeps_address.get():", "or self._is_reader:", ("tests/service/test_in_process.py", "-k", "address")),
     Mutant("sweeps-change-the-paid-address", "src/faregate/service/in_process.py", "        if account.pay_to == EXAMPLE_PAY_TO:", "        if True:", ("tests/service/test_in_process.py", "-k", "address")),
     Mutant("gives-back-what-others-took", ROW, "        if self.fence != lease.fence or self.state in FINAL:\n            return False\n        self._end_lease(now)", "        if self.state in FINAL:\n            return False\n        self._end_lease(now)", LEASES),

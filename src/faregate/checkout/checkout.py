@@ -538,7 +538,7 @@ class Checkout:
         """Whether a paywall inside made the answer with these headers for the payment of this request."""
         if not self.has_payment:
             return False
-        return ANSWERS.has(self.incoming.request, status, find_transaction(headers), self.request_start)
+        return ANSWERS.has(self.incoming.request, status, headers, self.request_start)
 
     def check_body(self, body: Iterable[bytes]) -> None:
         """Withhold the body of a result in an answer without a handler. Raises `ConfigurationError`.

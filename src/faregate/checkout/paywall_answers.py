@@ -8,8 +8,8 @@ the answer must have been made since the request began, for the proof that this 
 from time import monotonic
 
 from faregate.core.models import Headers, Request
-from faregate.core.request_headers import PROOF
-from faregate.core.responses import TRANSACTION
+from faregate.core.release import find_transaction
+from faregate.core.request_headers import BadProof, find_proof
 
 _SIZE = 1024
 """How many answers are remembered. One passes all paywalls of its process at once."""
@@ -19,16 +19,13 @@ class AnswerRecord:
     """The last answers of this process about payments, by their transactions. It needs no lock."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[str, int, float]] = {}
-        """The proof, the status and the time."""
+        self._answers: dict[str, tuple[int, int, float]] = {}
+        """A hash of the proof, which is a credential and not kept, the status and the time."""
 
     def add(self, request: Request, status: int, headers: Headers) -> None:
         """Remember an answer of a paywall to this request, if it is about a payment."""
-        transaction, proof = "", _find_proof(request)
-        for name, value in headers:
-            if name == TRANSACTION:  # as all paywalls spell it
-                transaction = value
-        if not (transaction and proof):
+        transaction, proof = find_transaction(headers), _hash_proof(request)
+        if transaction is None or proof is None:
             return
         answers = self._answers
         answers.pop(transaction, None)  # the newest one is the last of the dict
@@ -39,21 +36,22 @@ class AnswerRecord:
             except RuntimeError:  # another thread changes it, and makes room
                 return
 
-    def has(self, request: Request, status: int, transaction: str | None, since: float) -> bool:
-        """Whether an answer about this transaction was made for this request."""
-        answer = self._answers.get(transaction or "")
+    def has(self, request: Request, status: int, headers: Headers, since: float) -> bool:
+        """Whether the answer with these headers was made for this request."""
+        answer = self._answers.get(find_transaction(headers) or "")
         if answer is None:
             return False
         proof, answered, moment = answer
-        return moment >= since and answered == status and proof == _find_proof(request)
+        return moment >= since and answered == status and proof == _hash_proof(request)
 
 
-def _find_proof(request: Request) -> str:
-    """Find the proof of a request that a paywall has read, and that has one at most."""
-    for name, value in request.headers:
-        if name.lower() == PROOF:
-            return value.strip(" \t")
-    return ""
+def _hash_proof(request: Request) -> int | None:
+    """Hash the one proof of a request; None if it has none, or none that a paywall reads."""
+    try:
+        proof = find_proof(request)
+    except BadProof:
+        return None
+    return None if proof is None else hash(proof)
 
 
 ANSWERS = AnswerRecord()

@@ -78,11 +78,11 @@ from faregate.core.sales import describe, describe_access, describe_resumed, mea
 from faregate.errors import (
     FaregateError,
     HandlerError,
-    InternalError,
     InvalidUsage,
     NoAnswer,
     ServiceError,
     TooManyCalls,
+    is_unavailable,
 )
 from faregate.events import UNKNOWN_SALE, Authorized, Redelivered, Refused
 from faregate.x402.instructions import are_unpredictable
@@ -395,8 +395,7 @@ def _find_revision(backend: Backend, request: PaidRequest) -> Flow[OfferRevision
         return AccessFailed(502, f"nothing can be sold: {error}")
     last_read = yield from _get_known_revision(backend, request)
     if last_read is None:
-        is_away = isinstance(unread, NoAnswer) or (isinstance(unread, InternalError) and unread.status == 503)
-        return AccessFailed(503 if is_away else 502, f"nothing can be sold: {unread}")
+        return AccessFailed(503 if is_unavailable(unread) else 502, f"nothing can be sold: {unread}")
     yield backend.log_warning(f"the contracts could not be read again, so the known ones are used: {unread}")
     return last_read
 

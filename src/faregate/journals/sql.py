@@ -13,7 +13,7 @@ from faregate.journals.states import (
 
 
 def _is_any(column: str, states: Iterable[RowState]) -> str:
-    """Whether the column is one of these. Not by `IN`: for it SQLite makes a table, with each write anew."""
+    """Compare a column with states. Not with `IN`, for which SQLite fills a table at each write."""
     return f"({' OR '.join(f'{column} = {state.value!r}' for state in states)})"
 
 

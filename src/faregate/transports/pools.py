@@ -20,7 +20,7 @@ P = TypeVar("P")
 C = TypeVar("C", bound="Reusable")
 
 
-# Processes are told apart by their ids: uWSGI forks without the functions of `os.register_at_fork`.
+# A pool belongs to a process id: uWSGI forks, and does not call what `os.register_at_fork` was given.
 
 
 class PerProcess(Generic[P]):

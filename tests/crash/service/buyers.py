@@ -126,8 +126,9 @@ class Buyers(Sellers):
 
 
 def _describe(sale: Sale, row: Any) -> str:
-    attempted = f"submitted at {row.submitted_at}, {row.final_status}, {row.outcome}"
-    return f"{sale.told or 'no answer'} ({sale.last_answer}); {attempted}"
+    if not sale.told:
+        return f"no answer; in the books: {row.final_status}, {row.outcome}"
+    return f"answered {sale.told} ({sale.last_answer}); in the books: {row.final_status}, {row.outcome}"
 
 
 def _name_request(kind: str, units: int) -> str:

@@ -46,7 +46,7 @@ def find_ending(
 ) -> Ending:
     """Find how an authorization ended; it has ended by the last of these blocks.
 
-    `receipts` were read already, and are by the hash of their transaction.
+    `receipts` are those that were read already, by the hash of their transaction.
     """
     if payment.facilitator is not None:
         return _find_permit_ending(node, token, payment, blocks)
