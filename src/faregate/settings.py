@@ -477,7 +477,7 @@ def _read_api_key(
         )
     wanted = environment or "test"
     try:
-        # The service in this process asks for no key: this one says the environment, and leaves no process.
+        # The service in this process asks for no key: this one only names the environment, and stays here.
         given = ApiKey(key or {EMULATOR: "svc_test_emulator"}.get(address, f"svc_{wanted}_service"))
     except ConfigurationError as error:
         key = ""  # a traceback with locals would show it

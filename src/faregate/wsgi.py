@@ -107,7 +107,7 @@ class PaywallMiddleware:
         environ[CHECKOUT] = checkout
         if checkout.has_payment:
             drop_conditions(environ)
-            # A server sends what its own wrapper made past any middleware. To it, Werkzeug's is any iterable.
+            # A server sends the result of its own file wrapper past middleware. Werkzeug's it iterates.
             environ["wsgi.file_wrapper"] = FileWrapper
             withhold_connection(environ)
         if path_match.refused and path_match.offer is None and self.is_opaque:
@@ -320,7 +320,7 @@ class _PaywallResponder:
         return self._send(answer, close)
 
     def start_response(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Write:
-        """The application's: buffered when paid for, dropped when decided, passed on otherwise."""
+        """What the application calls: buffered when authorized, dropped when decided, passed on otherwise."""
         # PEP 3333: three digits, a space and a phrase.
         checkout, code = self._checkout, int(status[:3])
         if checkout.state is State.AUTHORIZED:
@@ -379,7 +379,7 @@ class _PaywallResponder:
         return chain(early, chunks)
 
     def _cut_late(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """All chunks, until one names a price: the server then cuts the response."""
+        """All chunks, until a late price or a copy of a result is found: the server cuts the response."""
         for chunk in chunks:
             self._checkout.check_late()
             self._checkout.check_chunk(chunk)

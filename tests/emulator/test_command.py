@@ -143,7 +143,7 @@ def test_without_a_browser_the_address_is_said(tmp_path: Path) -> None:
     with PreloadedPython(words, environ, errors=errors) as process:
         try:
             url = process.stdout.readline().split()[6]
-            assert eventually(lambda: errors.read_text() != "")
+            assert eventually(lambda: errors.read_text().endswith("\n"))
             assert errors.read_text() == f"No web browser was found. Open {url}/ in one.\n"
         finally:
             process.kill()

@@ -66,7 +66,7 @@ class SkipHandler(Exception):
     """Raised in the handler's place: what the payer gets is decided already."""
 
     def __init__(self, status: int) -> None:
-        super().__init__("this request is not paid for")
+        super().__init__("the answer to this request is decided without the handler")
         self.status = status
 
 
@@ -307,7 +307,7 @@ class Checkout:
             self._raise_late_price(sold)
 
     def _admit(self, offer: Offer) -> bool:
-        """Return whether the flow is to be started; if not, the payment was asked for already.
+        """Return whether the flow is to be started; if not, it was, or the payer's answer is decided.
 
         Raises `ConfigurationError`.
         """
@@ -475,7 +475,7 @@ class Checkout:
         raise error
 
     def check_late(self) -> None:
-        """Raise the mistake of a handler that names a price after its response began."""
+        """Raise the mistake that was found after a response began: a late price, or a copy of a result."""
         if self.late is None and len(self._offers_made) > self._offers_at_start:
             self._raise_late(ConfigurationError(self._describe_unpaid_offer()))
         if self.late is not None:
@@ -484,7 +484,8 @@ class Checkout:
     def _raise_late(self, mistake: ConfigurationError) -> NoReturn:
         """End a response that is on its way. Raises `ConfigurationError`."""
         self.late = mistake
-        if self.state is State.FREE:  # or CLOSED: a server sends what a generator gives
+        # If it is CLOSED, nothing is left to decide: a server sends what a generator still gives.
+        if self.state is State.FREE:
             self._decide_mistake(mistake)
         raise mistake
 
@@ -678,14 +679,17 @@ class Checkout:
         return not _is_skip(error)
 
     def close(self) -> None:
-        """End the checkout: the request is over. A flow that has not finished is left to the sweep."""
+        """End the checkout: the request is over.
+
+        A flow that completes goes on. Any other is closed, and its payment left to the sweep.
+        """
         is_completed = self.state is State.COMPLETED
-        is_unfinished = not is_completed and self.state is not State.COMPLETING
+        must_close_flow = not is_completed and self.state is not State.COMPLETING
         self.state = State.CLOSED  # from every state
         if self._work is not None and not is_completed:  # a completed one was restored or released
             self._work.restore()
             self._work.end(None)
-        if self._flow is not None and is_unfinished:
+        if self._flow is not None and must_close_flow:
             self._flow.close()
         # These refer to the request, and the request to this checkout: break the cycle to free both.
         self._read, self._find_bypass = _raise_ended, _find_no_bypass
@@ -707,7 +711,7 @@ class Checkout:
         # A framework may have caught these errors; what it answered instead is not sold.
         failure = self._sold_twice or buffer.failure
         if failure is not None:
-            return self._make_failure(failure)
+            return failure
         values = {} if self.payment is None else self.payment.values
         has_raised = self.answerer is not Answerer.HANDLER
         return HandlerResult(buffer.build(), values, duration, has_raised, was_result)

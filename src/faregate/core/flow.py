@@ -1,8 +1,8 @@
 """The flow of one paid request: a generator that yields each call of its backend and gets its answer. Pure.
 
 Rules
-1. The handler runs only after access returned a transaction for this proof and the journal has its id: at
-   most once per proof, and at most once per transaction.
+1. Paid work runs only after access returned a transaction for this proof and the journal has its id: at most
+   once per proof, and at most once per transaction. Where access is free, the handler runs without one.
 2. The outcome is decided once and written before it is reported to the service. Reporting may be repeated.
 3. A result leaves only when a completion *proved* the payment. A GET informs; it never releases.
 4. While it is open whether a proof was paid, its payer never gets a fresh 402: x402 clients sign a new
@@ -13,11 +13,12 @@ Rules
 6. A reply that cannot be understood counts neither as paid nor as failed.
 7. While a payment is open, its payer's next one for the same request runs no work and is not charged: the
    payer gets the result of the first. Payers are compared as the service verified them. A payer who names
-   the purchase (`faregate.core.payment_identifier`) gets the first result also after its delivery.
+   the purchase (`faregate.core.payment_identifier`) gets the first result also after its delivery. If the
+   work of the first was cut off, that payment is ended, and the next one's work runs.
 
 Writing a flow: each call of the backend is yielded, and its answer gets the type that the backend declares
-(`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not). No
-`yield` in `finally` (a closed generator may not yield), and `except Exception`, never `BaseException`: on a
+(`answer: Access = yield backend.call_access(...)`; a test compares the two, because type checkers do not).
+Never `yield` in `finally`: a closed generator may not. Catch `Exception`, never `BaseException`: on a
 `GeneratorExit` or a cancellation the process is going away, and the sweep takes over.
 """
 

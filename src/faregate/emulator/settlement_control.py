@@ -1,6 +1,7 @@
 """Control settlement in a test: rules for future payments, `settle` and `fail` for open ones.
 
-This module decides which rule a payment gets. What a rule does is in `rules/settlement.py`.
+This module sets the rules. `MemoryStore.find_settlement_rule` picks one for a payment, and what it does is in
+`rules/settlement.py`.
 
 The most specific rule wins: of the transaction, its payer, its resource, or the general one. Each call
 concerns one environment, and settles first what is due.
@@ -61,7 +62,7 @@ def has_target(store: MemoryStore, target: str) -> bool:
 
 
 def settle(store: MemoryStore, transaction_id: str) -> None:
-    """Settle a pending transaction now, whatever its rule, also for less than was used.
+    """Settle a pending transaction now, whenever its rule would, and for the amount of its rule.
 
     It fails if it cannot be paid.
 
@@ -73,8 +74,8 @@ def settle(store: MemoryStore, transaction_id: str) -> None:
         raise ConfigurationError(
             f"the seller has not completed {transaction_id} yet: settle_after says how it will end"
         )
-    faulty = None if record.plan is None else record.plan.amount
-    rule = settling.IMMEDIATE.model_copy(update={"amount": faulty})
+    faulty_amount = None if record.plan is None else record.plan.amount
+    rule = settling.IMMEDIATE.model_copy(update={"amount": faulty_amount})
     deps = replace(store.deps, accepts_less=True)
     settling.settle(record, deps, rule, store.clock.tick())
 

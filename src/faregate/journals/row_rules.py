@@ -1,9 +1,10 @@
 """The domain rules of one row. Every journal follows them; each stores rows its own way.
 
-1. A row moves from CLAIMED, through OPEN and RUNNING, to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID or
-   PAID_NO_RESULT. A payment that settles without work of ours is WAITING; a row that only its payer or an
-   operator can end is STUCK. If the service never began such a payment, the row is OPEN again. A decided
-   outcome never changes (`faregate.journals.states`).
+1. A row moves from CLAIMED, through RUNNING, to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID or
+   PAID_NO_RESULT. It is OPEN if its transaction is known and its work has not begun. A payment that settles
+   without work of ours is WAITING; a row that only its payer or an operator can end is STUCK. A WAITING or an
+   undecided STUCK row becomes OPEN if the service never began to settle it. A decided outcome never changes
+   (`faregate.journals.states`).
 2. A write must carry the row's current fencing token (`fence`). Tokens are compared for equality only: a
    counter would start again with a deleted row. Two facts are accepted from anybody, because they are true
    whichever process holds the lease: a transaction id that the service gave, and a payment that it confirmed.
@@ -18,8 +19,8 @@
 6. A row has a `purchase` from the start of its work until its result is delivered, or none can come of it. No
    two rows have the same: of a payer's payments for one request, one runs at a time. Where locks show which
    processes live, a delivered row keeps its purchase and the `owner` that sent the result, until the payer's
-   next payment asks: if the owner died soon after the record of the delivery, the result may not have left.
-   Nor has it if the owner takes the delivery back, because the payer had left by then.
+   next payment asks: if the owner has died, and the payer asks soon after the record of the delivery, the
+   result may not have left. It has not left if the owner takes the delivery back, because the payer was gone.
    A purchase that its payer has named stays for as long as the row, unless the payment failed: it is not made
    again.
 
@@ -68,8 +69,8 @@ TOO_OLD = "not settled in time"
 NOT_FETCHED = "not_fetched"
 """The reason of a paid row whose payer did not come in time."""
 UNSENT_SECONDS = 5.0
-"""If the process that sends a result dies within this time after recording the delivery, the result may not
-have left.
+"""If the process that sends a result is dead, and the payer asks again within this time after the record of
+the delivery, the result may not have left.
 
 The payer's connection ends with the sender, so the payer asks again at once. Less than the time for which a
 process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
@@ -481,7 +482,7 @@ class Row:
             self.outcome, WorkSucceeded
         ):
             return False
-        # An authorization is sent when it is valid already, so this is no less than what is left of it.
+        # The whole time for which it is valid, of which a part is over: no more than that is left.
         # Read it before `_end` deletes the proof.
         validity = min(find_validity(self.proof), policy.paid_retention)
         self.forget_at = now + max(validity, _get_retention(policy))
@@ -576,7 +577,10 @@ class Row:
         self.owner = ""
 
     def _note_sender(self, owner: str) -> None:
-        """Note which process sends the result. Without a lock nothing would tell that it died before that."""
+        """Note which process sends the result.
+
+        Without a lock nothing would tell that it died, so the purchase is freed at once.
+        """
         if self.purchase and has_lock(owner):
             self.owner = owner
         else:
@@ -653,7 +657,8 @@ def _get_retention(policy: JournalPolicy) -> float:
 def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]) -> str:
     """Hash what makes two payments the same purchase, as far as their proofs and requests tell.
 
-    That is payer and identifier; without one payer, request, what is sold, body and named credentials.
+    That is the payer and the identifier. If there is no identifier, it is the payer, the request, what is
+    sold, the body and the named credentials.
 
     Empty if the proof names no payer. What it says is not verified: who finds two equal purchases must
     compare their verified payers.

@@ -91,7 +91,7 @@ class RedactedHeaders(tuple[Header, ...]):
 
 
 def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
-    """Return both. The values of `more` are printable ASCII without spaces around them, and not empty.
+    """Join both. The values of `more` are printable ASCII without spaces around them, and not empty.
 
     Raises `ValueError`, which does not repeat the value.
     """
@@ -101,7 +101,9 @@ def merge_headers(constant: Headers, more: Headers) -> RedactedHeaders:
         name, value = header
         if not (value and value == value.strip() and is_printable(value)):
             value = ""
-            raise ValueError(f"{name}: a header value is printable ASCII without line breaks, and not empty")
+            raise ValueError(
+                f"{name}: a header value is printable ASCII without spaces around it, and not empty"
+            )
     return RedactedHeaders((*constant, *more))
 
 

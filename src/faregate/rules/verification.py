@@ -17,7 +17,7 @@ from faregate.x402.models import SignedPayment, Terms
 LEAD_SECONDS: Final = 6
 """An authorization must still be valid for this long, so that it can be settled."""
 CLOCK_SECONDS: Final = 600
-"""By how much a payer's clock may be ahead. x402 clients sign `validAfter` as far back."""
+"""By how much a payer's clock may be ahead: x402 clients set `validAfter` this long before their own time."""
 USED: Final = PaymentRefused("the authorization was already used")
 PAYMENT_FAILED: Final = f"{USED.reason}: its payment failed, and nothing was charged"
 WORK_FAILED: Final = f"{USED.reason}: its work failed, and the service sends no payment for it"
@@ -64,7 +64,7 @@ def _check_accepted(payment: SignedPayment, terms: Terms) -> str | None:
 
 
 def _has_challenge(accepted: Mapping[str, Any]) -> bool:
-    """Whether the payer echoed a challenge."""
+    """Whether the payer sent a challenge. Its form is checked here, and not its value."""
     extra: Any = accepted.get("extra")
     value = cast("dict[str, Any]", extra).get(CHALLENGE) if isinstance(extra, dict) else None
     return isinstance(value, str) and _CHALLENGE.fullmatch(value) is not None
@@ -76,7 +76,7 @@ def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) ->
     if payment.to != terms.pay_to.lower():
         return f"the authorization must pay {terms.pay_to}"
     if payment.facilitator is not None and payment.facilitator not in map(str.lower, terms.facilitators):
-        return f"witness.facilitator must be {terms.facilitators[0]}"
+        return f"witness.facilitator must be {' or '.join(terms.facilitators)}"
     if terms.amount == 0:
         # Its transfer would move nothing, at the cost of its sender.
         return "an amount of 0 is no payment"
@@ -86,7 +86,7 @@ def _check_authorization(payment: SignedPayment, terms: Terms, now: datetime) ->
         return "validAfter is in the future"
     if payment.valid_before < now.timestamp() + LEAD_SECONDS:
         return f"validBefore must be at least {LEAD_SECONDS} seconds ahead"
-    # A later one would keep a payment open for as long, if its payer is emptied meanwhile.
+    # A later one would keep a payment open for as long, if its payer spends the balance meanwhile.
     most = terms.max_timeout_seconds + CLOCK_SECONDS
     if payment.valid_before > now.timestamp() + most:
         return f"validBefore must be at most {most} seconds ahead"

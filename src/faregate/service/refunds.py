@@ -22,7 +22,7 @@ _HOW: Final = "name the address that sent it with --from, if that is not the sel
 class RefundRequest:
     """A refund as an operator reports it. `sender` is None for the seller's own address.
 
-    `position` counts from 1 among the transfers to the payer in the transaction; None if there is one.
+    `position` counts from 1 among the transfers to the payer in the transaction; None if there is one only.
     """
 
     payment: PaymentRow
@@ -98,8 +98,7 @@ class RefundRecorder:
                 for refund in list_refunds_of(self.database, payment.account, payment.id)
                 if refund.is_kept and refund.transaction_hash == name
             }
-            # If all of them are recorded, one is returned all the same: recording it again is refused with
-            # its reason.
+            # If all of them are recorded, they stay: to record a single one again is refused with its reason.
             sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
         if not sent:
             raise ConfigurationError(

@@ -113,7 +113,7 @@ class Judge:
         return Verdict(PaymentRefused(_REASONS[effect]))
 
     def _find_last_block(self, node: ChainNode, query: SettlementQuery, ending: Ending) -> int:
-        """Return the last block in which such an end is final enough, or one before it."""
+        """Return the highest block whose endings are final enough; it may be lower than the true one."""
         if ending.effect is not Effect.PAID:
             # Another cancellation could replace one that is not in a safe block.
             return _get_safe(node, query).number
