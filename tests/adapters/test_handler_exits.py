@@ -313,6 +313,28 @@ def test_work_that_is_cut_off_has_failed_whatever_it_makes_of_that(end: End, mak
     assert (outcomes(emulator), journal.list_holds(10), raised) == (["failed"], [], None)
 
 
+def test_a_handler_that_cancels_itself_before_its_whole_response_is_not_charged() -> None:
+    """The cancellation would otherwise be raised in the completion, and its payer be charged for a 503."""
+
+    async def cancels_itself_and_sends(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await cancels_itself_at_its_next_wait()
+        await send({"type": "http.response.body", "body": CONTENT.encode()})
+
+    async def cancels_itself_at_its_next_wait() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    emulator, unpaid, sent = Emulator(), list[Any](), list[Any]()
+    app = ASGIMiddleware(cancels_itself_and_sends, a_paywall(emulator), offers={"/": "daily_report"})
+    asyncio.run(app(http_scope("/"), never, collect(unpaid)))
+    proof = Wallet().pay(header(unpaid, b"payment-required"))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(app(http_scope("/", proof), never, collect(sent)))
+    assert (sent[0]["status"], outcomes(emulator)) == (500, ["failed"])
+
+
 def test_who_cancels_the_request_from_outside_is_not_answered_by_the_work() -> None:
     """The work goes on; whoever waited for it does not."""
     emulator, journal = Emulator(), MemoryJournal()

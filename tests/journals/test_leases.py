@@ -440,8 +440,9 @@ heartbeat.add(b"a", 60)
 owner, (reading, writing) = heartbeat.owner, os.pipe()
 child = os.fork() if sys.argv[1] == "os" else ctypes.PyDLL(None).fork()
 if child == 0:
+    is_parent = sys.argv[1] == "os" and heartbeat.is_owner(owner)  # a sweep may ask before it leases a row
     heartbeat.note_use()
-    is_new = heartbeat.owner != owner and not heartbeat._leases and heartbeat._thread is None
+    is_new = not (is_parent or heartbeat.is_owner(owner) or heartbeat._leases or heartbeat._thread)
     os.write(writing, b"1" if is_new else b"0")
     os._exit(0)
 os.waitpid(child, 0)

@@ -235,7 +235,7 @@ MUTANTS = (
     Mutant("django-errors-are-sold-in-envelopes", DJANGO + "decorators.py", "        get_checkout(request, sold).note_status(answer.status_code)\n", "", ("tests/adapters/test_django_exception_answers.py",)),
     Mutant("django-errors-are-sold-by-renderers", DJANGO + "middleware.py", "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_django_exception_answers.py",)),
     Mutant("contexts-leave-unpaid", ASGI_RESPONDER, "if response.released or self._context is None:", "if True:", RELEASE),
-    Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/fuzz/test_messages.py",)),
+    Mutant("pending-cancellation-ends-a-completion", ASYNC_CHECKOUT, "            await raise_pending_cancellation()\n", "", ("tests/adapters/test_handler_exits.py", "-k", "before_its_whole_response")),
     Mutant("prices-in-wrappers-of-wrapt-are-free", "src/faregate/checkout/wrapped_callables.py", "        current = peel(waiting.pop(0))\n", "        current = waiting.pop(0)\n", ("tests/checkout/test_wrapped_callables.py",)),
     Mutant("applications-in-wrappers-of-wrapt-are-hidden", "src/faregate/routes/wrappers.py", "    app = peel(app)\n", "", ("tests/attacks/test_applications.py", "-k", "wrapper")),
     Mutant("streams-that-are-cut-are-charged", ASGI_RESPONDER, "                    await anyio.lowlevel.checkpoint()\n            await self._complete()\n", "                    pass\n            await self._complete()\n", ("tests/adapters/test_handler_exits.py", "-k", "stream")),
