@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from faregate.core.models import Offer
     from faregate.core.recovery import SweepReport
+    from faregate.core.reported_values import Payment
     from faregate.core.terms import PaymentTerms, Price
-    from faregate.core.usage import Payment
     from faregate.errors import (
         ApiError,
         BadAnswer,
@@ -61,7 +61,7 @@ _ELSEWHERE = {
     "MemoryJournal": "journals.memory",
     "MerchantClient": "merchant.client",
     "Offer": "core.models",
-    "Payment": "core.usage",
+    "Payment": "core.reported_values",
     "PaymentPage": "pages.payment",
     "PaymentTerms": "core.terms",
     "Paywall": "paywall",

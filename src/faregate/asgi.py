@@ -26,8 +26,8 @@ from faregate.checkout.path_rules import NO_RULES, PATH_HEADERS, PathHeaders, Pa
 from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import State
 from faregate.core.models import Offer
-from faregate.core.release import Bypass, is_error, may_be_result
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
+from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall

@@ -33,9 +33,9 @@ from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark_maker
 from faregate.checkout.openapi import INFO, MARK, payment_info
 from faregate.checkout.wrapped_callables import mark_as_coroutine_function
-from faregate.core import release, responses
+from faregate.core import responses, unpaid_responses
 from faregate.core.models import Choose, Offer, OfferChoice
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.offers import OfferOptions, make_offer, record_if_serving
@@ -168,7 +168,7 @@ async def _authorize(authorization: Coroutine[Any, Any, Payment], response: Resp
         raise HTTPException(stop.status) from None
     if payment.transaction_id is not None:
         # For caches between the route and the paywall.
-        response.headers.update(dict((responses.NO_STORE, release.MARK)))
+        response.headers.update(dict((responses.NO_STORE, unpaid_responses.MARK)))
     return payment
 
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 import faregate.fastapi
 import faregate.starlette
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.paywall import Paywall
 
 

@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import Client, EnvironBuilder
 
 from faregate.checkout.checkout import SkipHandler
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.emulator import Wallet
 from faregate.errors import ConfigurationError
 from faregate.events import Worked

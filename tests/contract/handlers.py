@@ -16,7 +16,7 @@ from typing import Any
 
 from faregate.core import completion
 from faregate.core.models import Offer
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from tests.support.lines import append_line

@@ -164,6 +164,6 @@ def test_a_completion_that_was_waited_for_long_is_not_repeated(
     started_at: float, later: tuple[float, ...], asked: int
 ) -> None:
     calls = thrice(completed(Raise(NoAnswer("too late"))))[: 2 * asked - 1]
-    flow = complete_success(ENTRY, GOOD, repeated=False, request=replace(sale(), is_observed=False))
+    flow = complete_success(ENTRY, GOOD, sticks_if_refused=False, request=replace(sale(), is_observed=False))
     clock = iter((started_at, *(started_at + seconds for seconds in later)))
     assert play(flow, *calls, WARNED, rescheduled(), clock=clock) == Unconfirmed("not proven")

@@ -200,7 +200,7 @@ AMOUNT = Sale(amount=10000, asset="EURC")
 def test_a_settled_payment_is_counted_unless_another_worker_counts_it(answer: Any, awaited: bool) -> None:
     """If the journal fails, no other worker may ever know of it."""
     note = (WARNED,) if answer is DISK else ()
-    flow = complete_success(HELD, GOOD, repeated=True, request=sale() if awaited else None)
+    flow = complete_success(HELD, GOOD, sticks_if_refused=True, request=sale() if awaited else None)
     settlement = RecordSettlement(LEASE_HELD, "cGFpZA==", CHARGED, awaited)
     script = (completed(CompletionPaid("cGFpZA==", CHARGED), HELD), (settlement, answer), *note)
     counted = (

@@ -92,7 +92,7 @@ def test_an_end_that_another_worker_records_is_their_event() -> None:
 
 def test_a_sweep_that_was_overtaken_has_nothing_to_hand_out() -> None:
     lost = settled(SettlementWrite.DELIVERED_ELSEWHERE, delivered=False)
-    play(complete_success(HELD, GOOD, repeated=True, request=None), completed(PAID, HELD), lost)
+    play(complete_success(HELD, GOOD, sticks_if_refused=True, request=None), completed(PAID, HELD), lost)
 
 
 # A transaction was learned of without work, and access grants it no more

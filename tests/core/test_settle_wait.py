@@ -54,7 +54,7 @@ def patient(**changes: Any) -> PaidRequest:
 
 
 def complete(request: PaidRequest, *script: Pair, **clock: Any) -> Any:
-    return play(complete_success(ENTRY, GOOD, repeated=False, request=request), *script, **clock)
+    return play(complete_success(ENTRY, GOOD, sticks_if_refused=False, request=request), *script, **clock)
 
 
 def test_a_payment_that_settles_soon_is_completed_again_and_released() -> None:
@@ -98,7 +98,7 @@ def test_without_the_setting_the_202_comes_at_once() -> None:
 
 
 def test_a_sweep_waits_for_nothing() -> None:
-    flow = complete_success(HELD, GOOD, repeated=True, request=None)
+    flow = complete_success(HELD, GOOD, sticks_if_refused=True, request=None)
     assert play(flow, completed(CompletionPending(PENDING), HELD), *HELD_202) == StillSettling(PENDING)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from faregate.core.models import Headers
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.emulator import Emulator, ManualClock, Wallet
 from faregate.events import Stuck
 from faregate.journals.memory import MemoryJournal

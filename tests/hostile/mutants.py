@@ -105,10 +105,10 @@ def _all_that_is_signed_is_charged(patch: pytest.MonkeyPatch) -> None:
     honest = completion.complete_failure
 
     def complete_failure(
-        backend: Backend, entry: PendingPayment, outcome: WorkFailed, *, repeated: bool
+        backend: Backend, entry: PendingPayment, outcome: WorkFailed, *, sticks_if_refused: bool
     ) -> Flow[Settlement]:
         yield from completion._complete(backend, entry, WorkSucceeded(Response(200)))
-        return (yield from honest(backend, entry, outcome, repeated=repeated))
+        return (yield from honest(backend, entry, outcome, sticks_if_refused=sticks_if_refused))
 
     patch.setattr(flow, "complete_failure", complete_failure)
 

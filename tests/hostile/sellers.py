@@ -14,7 +14,7 @@ from starlette.routing import Route
 import faregate.starlette
 import faregate.wsgi
 from faregate.checkout.checkout import SkipHandler
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.offers import offer
 from faregate.paywall import Paywall
 from tests.support.usage_account import USED

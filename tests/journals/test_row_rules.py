@@ -80,7 +80,7 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
         ("learn_transaction", ("txn", "acr", True)),
         ("record_outcome", (lease, GOOD, now, policy)),
         ("record_outcome", (lease, WorkFailed("failed"), now, policy)),
-        ("schedule_retry", (lease, now, policy)),
+        ("hold_or_mark_stuck", (lease, now, policy)),
         ("mark_stuck", (lease, "refused", now)),
         ("postpone", (lease, now, policy)),
         ("record_settlement", (lease, "response", "receipt", True, now, policy)),
@@ -126,7 +126,7 @@ RESULT: dict[str, Any] = {**BEGUN, "result": b"result"}
 ENDED: dict[str, Any] = {"transaction_id": "txn", "proof": None}
 COLUMNS: dict[RowState, dict[str, Any]] = {
     RowState.CLAIMED: {},
-    RowState.OPEN: BEGUN,
+    RowState.UNSTARTED: BEGUN,
     RowState.WAITING: BEGUN,
     RowState.RUNNING: BEGUN,
     RowState.SUCCEEDED: RESULT,

@@ -56,7 +56,7 @@ def _worked_again(patch: pytest.MonkeyPatch) -> None:
 
     def claimed(row: Row, fingerprint: Any, replay: Any, now: float, *others: Any) -> Claim:
         if row.state is RowState.RUNNING and row.lease_until <= now:
-            row.state = RowState.OPEN
+            row.state = RowState.UNSTARTED
         return claim_again(row, fingerprint, replay, now, *others)
 
     patch.setattr(Row, "claim_again", claimed)
@@ -77,7 +77,7 @@ def _decided_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 def _started_by_anybody(patch: pytest.MonkeyPatch) -> None:
     def may_start(row: Row, lease: Lease, transaction_id: str) -> bool:
-        return row.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING)
+        return row.state in (RowState.CLAIMED, RowState.UNSTARTED, RowState.RUNNING)
 
     patch.setattr(Row, "may_start", may_start)
 

@@ -37,8 +37,8 @@ MISTAKES = ("tests/attacks/test_mistakes.py",)
 BODY_COPIES = ("tests/attacks/test_body_copies.py",)
 COPIED_BODIES = ("tests/attacks/test_bodies.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
-RELEASE_RULE = ("tests/core/test_release.py",)
-RELEASE = ("tests/attacks/test_release.py", "tests/core/test_release.py")
+RELEASE_RULE = ("tests/core/test_unpaid_responses.py",)
+RELEASE = ("tests/attacks/test_release.py", "tests/core/test_unpaid_responses.py")
 RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
 REFUSED = ("tests/attacks/test_refused.py",)
 REWRITTEN = ("tests/attacks/test_rewritten_paths.py",)
@@ -85,7 +85,8 @@ SQL_STORE = tuple(f"tests/service/test_{name}.py" for name in ("store", "attempt
 FLOW = "src/faregate/core/flow.py"
 MODELS = "src/faregate/core/models.py"
 BRIDGES = ("tests/checkout/test_paywall_answers.py", "tests/attacks/test_body_copies.py")
-RELEASE_PY = "src/faregate/core/release.py"
+OUTCOME = "src/faregate/core/outcome.py"
+UNPAID_RESPONSES = "src/faregate/core/unpaid_responses.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
 LOST_KEYS = ("tests/journals/test_persistent.py", "-k", "missing_key")
@@ -192,8 +193,8 @@ MUTANTS = (
            "return (yield from _serve_free(backend, request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if started is not True:", "if False:"),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
-    Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.OPEN):\n            return self._claim_unstarted",
-           "if self.state in (RowState.CLAIMED, RowState.OPEN, RowState.RUNNING):\n            return self._claim_unstarted"),
+    Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.UNSTARTED):\n            return self._claim_unstarted",
+           "if self.state in (RowState.CLAIMED, RowState.UNSTARTED, RowState.RUNNING):\n            return self._claim_unstarted"),
     Mutant("any-request", ROW, "if fingerprint.request != self.request or (", "if ("),
     Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
@@ -203,16 +204,16 @@ MUTANTS = (
            "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
            "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
-    Mutant("charge-for-cut-results", RELEASE_PY, "        _check_length(result.response, request.http.method)\n", ""),
-    Mutant("charge-for-errors", RELEASE_PY, "if status in request.billable and", "if"),
-    # What may leave unpaid (`core.release`)
-    Mutant("unbilled-statuses-leave", RELEASE_PY, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
-    Mutant("errors-carry-results", RELEASE_PY, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
+    Mutant("charge-for-cut-results", OUTCOME, "        _check_length(result.response, request.http.method)\n", ""),
+    Mutant("charge-for-errors", OUTCOME, "if status in request.billable and", "if"),
+    # What may leave unpaid (`core.unpaid_responses`)
+    Mutant("unbilled-statuses-leave", OUTCOME, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
+    Mutant("errors-carry-results", UNPAID_RESPONSES, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
     Mutant("results-leave-as-errors", CHECKOUT, "            self.has_answered_result = True\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("stale-results-leave-as-errors", CHECKOUT, "        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):\n", "        elif False:\n", ("tests/attacks/test_stale_errors.py",)),
-    Mutant("any-status-is-an-error", RELEASE_PY, "return 400 <= status <= 599", "return status >= 300", RELEASE),
-    Mutant("redirects-to-other-hosts", RELEASE_PY, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
-    Mutant("slash-redirects-with-a-signature", RELEASE_PY, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
+    Mutant("any-status-is-an-error", UNPAID_RESPONSES, "return 400 <= status <= 599", "return status >= 300", RELEASE),
+    Mutant("redirects-to-other-hosts", UNPAID_RESPONSES, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
+    Mutant("slash-redirects-with-a-signature", UNPAID_RESPONSES, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
     Mutant("preconditions-reach-paid-handlers", "src/faregate/checkout/incoming_request.py", '    "if-match",\n', "", RANGES),
     Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_from_cache:", COPIES),
@@ -249,7 +250,7 @@ MUTANTS = (
            '                "a payment settled although its work was reported as failed", payment.transaction_id\n'
            "            )\n"
            "            return (yield from close_paid(backend, payment, receipt, outcome.code))\n",
-           "            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))\n"),
+           "            return (yield from complete_failure(backend, payment, outcome, sticks_if_refused=sticks_if_refused))\n"),
     Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not was_given_up:\n",
            "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
     Mutant("no-last-resort", FLOW, "start of the work: {error}\", payment.transaction_id\n        )\n"
@@ -377,7 +378,7 @@ MUTANTS = (
     Mutant("cookies-of-the-unsold", RESPONSES, "headers = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
            "headers = _filter_headers(response.headers)", STATE),
     Mutant("idempotency-keys-outside", WRAPPERS, "cache|idempoten|static|", "cache|static|", ANSWERS),
-    Mutant("not-modified-is-no-result", RELEASE_PY, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
+    Mutant("not-modified-is-no-result", UNPAID_RESPONSES, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
     Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
            "False", SHADOW_TESTS),
@@ -592,7 +593,7 @@ MUTANTS = (
     Mutant("sent-before-it-is-written-down", SERVICE_RULES + "settlement.py", "        if deps.store.record_signed(transaction, attempt, signed):\n            return", "        deps.payments.send(transaction.payment, terms, replace(attempt, signed=signed))\n        if deps.store.record_signed(transaction, attempt, signed):\n            return", ("tests/service/test_direct_settlement.py",)),
     Mutant("a-mistyped-address-is-corrected", SERVICE_RULES + "account.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
     Mutant("an-environment-without-a-chain", "src/faregate/service/served_accounts.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_served_accounts.py",)),
-    Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
+    Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled_payments[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
     Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
     Mutant("a-loose-payment-is-sent-without-proof", REORGS, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", REORG_TESTS),
     Mutant("two-workers-send-a-loose-payment", SQL + "reorg_records.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", REORG_TESTS),

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.emulator import Wallet
 from faregate.merchant.models import ContractRevision
 from faregate.reports.typed_contracts import build_module
@@ -21,7 +21,7 @@ RIGHT = """
 from decimal import Decimal
 
 from contracts import IntegrationKey, TextSummary, TextSummaryValues, TokenMeter, TokenMeterValues
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 
 
 def handle(payment: Payment[TextSummaryValues], plain: Payment, sells: str) -> None:
@@ -39,7 +39,7 @@ def handle(payment: Payment[TextSummaryValues], plain: Payment, sells: str) -> N
 """
 WRONG = """
 from contracts import IntegrationKey, TextSummary, TextSummaryValues, TokenMeter, TokenMeterValues
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 
 
 def handle(payment: Payment[TextSummaryValues], meter: Payment[TokenMeterValues]) -> None:

@@ -50,8 +50,8 @@ from faregate.checkout.states import PASSING, Answerer, State
 from faregate.checkout.suspected_copy import SuspectedCopy, may_be_copy
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
-from faregate.core.release import COPIED, Bypass, is_error
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
+from faregate.core.unpaid_responses import COPIED, Bypass, is_error
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.offers import OFFERS_MADE
@@ -455,7 +455,7 @@ class PaywallResponder:
         the route cut: Starlette's `BaseHTTPMiddleware` sends the end of it.
         """
         if self.checkout.answerer is Answerer.NONE:
-            self.checkout.note_other_handler()  # middleware tries another router after one that raised
+            self.checkout.note_replacement_handler()  # middleware tries another router after one that raised
         if self._routed_status is not None and not is_error(self._routed_status):
             self.checkout.is_prefix_called = True
             self.checkout.begin_prefix_call()
@@ -683,7 +683,7 @@ def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int
 def _note_handled(responder: PaywallResponder, status: int) -> None:
     # An error is never a result, and middleware may call another application next.
     if is_error(status):
-        responder.checkout.note_other_handler()
+        responder.checkout.note_replacement_handler()
     else:
         responder.checkout.note_answered_error()
 

@@ -11,7 +11,7 @@ from faregate.core import responses
 from faregate.core.driver import adrive
 from faregate.core.interfaces import Flow
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
 
 if TYPE_CHECKING:

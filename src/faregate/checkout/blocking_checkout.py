@@ -6,7 +6,7 @@ from faregate.checkout.checkout import Checkout, Restore
 from faregate.checkout.states import State
 from faregate.core.driver import drive
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
 
 Ask = Callable[[Choose], object]

@@ -37,7 +37,8 @@ from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import HandlerResult, HasPayerLeft, Headers, Offer, OfferChoice, Request, Response
-from faregate.core.release import (
+from faregate.core.reported_values import Payment
+from faregate.core.unpaid_responses import (
     COPIED,
     Bypass,
     build_plain_redirect,
@@ -46,7 +47,6 @@ from faregate.core.release import (
     is_marked,
     may_be_result,
 )
-from faregate.core.usage import Payment
 from faregate.errors import ConfigurationError, SoldTwice, WorkInterrupted, WorkTimedOut
 from faregate.logs import log
 from faregate.observers import GuardedSpan
@@ -499,7 +499,7 @@ class Checkout:
         self._inside_status = status
 
     def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
-        """Decide whether a response without a payment may leave (`core.release`).
+        """Decide whether a response without a payment may leave (`core.unpaid_responses`).
 
         `read_headers` reads its headers. Raises `ConfigurationError` for a response in place of sold work.
         """
@@ -636,7 +636,7 @@ class Checkout:
     def note_answered_error(self) -> None:
         """Note that the work raised: an answer without an error status is then no result."""
         if self.state is State.AUTHORIZED:
-            self.answerer = Answerer.OTHER
+            self.answerer = Answerer.ERROR_HANDLER
 
     def note_no_result(self) -> None:
         """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
@@ -644,7 +644,7 @@ class Checkout:
         if self.answerer is Answerer.HANDLER:
             self.answerer = Answerer.NONE
 
-    def note_other_handler(self) -> None:
+    def note_replacement_handler(self) -> None:
         """Note that another handler is called in place of one that raised."""
         if self.answerer is Answerer.NONE:
             self.answerer = Answerer.HANDLER

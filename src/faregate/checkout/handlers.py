@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 from faregate.checkout.bytecode_lookups import find_looked_up
 from faregate.checkout.wrapped_callables import get_closure, get_module, walk, walk_chain
 from faregate.core.models import Offer
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 
 OFFER, SOLD, MAKES_OFFERS = "faregate_offer", "faregate_sold", "faregate_makes_offers"
 _PRICE = "faregate_guard"

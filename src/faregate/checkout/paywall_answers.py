@@ -8,8 +8,8 @@ the answer must have been made since the request began, for the proof that this 
 from time import monotonic
 
 from faregate.core.models import Headers, Request
-from faregate.core.release import find_transaction
 from faregate.core.request_headers import BadProof, find_proof
+from faregate.core.unpaid_responses import find_transaction
 
 _SIZE = 1024
 """How many answers are remembered. One passes all paywalls of its process at once."""

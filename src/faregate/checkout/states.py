@@ -47,5 +47,5 @@ class Answerer(Enum):
     HANDLER = auto()
     NONE = auto()
     """The handler raised, sent an error or cut its response, and no other was called since."""
-    OTHER = auto()
+    ERROR_HANDLER = auto()
     """Something has answered the exception of the handler."""

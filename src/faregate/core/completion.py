@@ -1,6 +1,6 @@
 """Report an outcome to the service, and tell what became of the payment (`faregate.core.results.Settlement`).
 
-What the outcome is was decided before, by `core.release.decide_outcome`.
+What the outcome is was decided before, by `core.outcome`.
 
 The rules are at the top of `faregate.core.flow`.
 """
@@ -66,14 +66,14 @@ def report_success(
         yield backend.emit_event(
             Worked(payment.transaction_id, outcome.result.status, outcome.duration_ms, payment.sale)
         )
-    return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
+    return (yield from complete_success(backend, payment, outcome, sticks_if_refused=False, request=request))
 
 
 def report_failure(backend: Backend, payment: PendingPayment, code: str) -> Flow[Settlement]:
     """Write the outcome `failed` with its failure code, then report it."""
     if not (yield from record_outcome(backend, payment, WorkFailed(code))):
         return LeaseLost()
-    return (yield from complete_failure(backend, payment, WorkFailed(code), repeated=False))
+    return (yield from complete_failure(backend, payment, WorkFailed(code), sticks_if_refused=False))
 
 
 def record_outcome(backend: Backend, payment: PendingPayment, outcome: Outcome) -> Flow[bool]:
@@ -101,13 +101,14 @@ def complete_success(
     payment: PendingPayment,
     outcome: WorkSucceeded,
     *,
-    repeated: bool,
+    sticks_if_refused: bool,
     request: PaidRequest | None,
 ) -> Flow[Settlement]:
     """Complete work that can be sold.
 
-    `repeated`: an earlier attempt wrote the outcome, and nothing contradicts it, so a refusal that is about
-    the transaction makes the payment stuck. `request` is that of the payer who waits for the result, if any.
+    `sticks_if_refused`: an earlier attempt wrote the outcome, and nothing contradicts it, so a refusal that
+    is about the transaction makes the payment stuck. `request` is that of the payer who waits for the result,
+    if any.
     """
     is_observed = request is None or request.is_observed
     if is_observed:
@@ -144,7 +145,7 @@ def complete_success(
         case CompletionRejected(status, code):
             yield backend.log_warning(f"completion was refused: {status} {code}", payment.transaction_id)
             refused = OpenAfterRejection(completion)
-            return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
+            return (yield from _handle_refusal(backend, payment, refused, completion, sticks_if_refused))
         case CompletionUnknown(reason):
             yield backend.log_warning(f"the payment is not proven: {reason}", payment.transaction_id)
             return (yield from hold(backend, payment, Unconfirmed("not proven")))
@@ -165,7 +166,7 @@ def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool =
 
 
 def complete_failure(
-    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, repeated: bool
+    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, sticks_if_refused: bool
 ) -> Flow[Settlement]:
     """Report work that gave nothing to sell."""
     payment, completion = yield from _measure_completion(backend, payment, outcome)
@@ -183,7 +184,7 @@ def complete_failure(
             )
             # The payer got nothing, so they need not know that the report was refused.
             refused = Unconfirmed(OpenAfterRejection(completion).reason)
-            return (yield from _handle_refusal(backend, payment, refused, completion, repeated))
+            return (yield from _handle_refusal(backend, payment, refused, completion, sticks_if_refused))
         case _:
             yield backend.log_warning("a failed outcome is not acknowledged yet", payment.transaction_id)
             return (yield from hold(backend, payment, Unconfirmed("not acknowledged")))
@@ -269,14 +270,14 @@ def _handle_refusal(
     payment: PendingPayment,
     state: OpenPayment,
     rejection: CompletionRejected,
-    repeated: bool,
+    sticks_if_refused: bool,
 ) -> Flow[Settlement]:
     """Hold the payment for a later retry.
 
     It is stuck if an earlier attempt wrote the outcome and the refusal is about the transaction: the service
     would refuse it again.
     """
-    if repeated and rejection.is_about_the_transaction:
+    if sticks_if_refused and rejection.is_about_the_transaction:
         return (yield from mark_stuck(backend, payment, state))
     return (yield from hold(backend, payment, state))
 

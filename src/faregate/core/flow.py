@@ -59,9 +59,9 @@ from faregate.core.models import (
     WorkFailed,
     header_values,
 )
+from faregate.core.outcome import decide_outcome
 from faregate.core.payment_identifier import read_identifier
 from faregate.core.recovery import compare_payers, recover
-from faregate.core.release import decide_outcome, is_error
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
 from faregate.core.results import (
     Access,
@@ -76,6 +76,7 @@ from faregate.core.results import (
     Settlement,
 )
 from faregate.core.sales import describe, describe_access, describe_resumed, measure
+from faregate.core.unpaid_responses import is_error
 from faregate.errors import (
     FaregateError,
     HandlerError,
@@ -673,7 +674,7 @@ def _resume(
     if not was_resumed:
         return (yield from _handle_lost_start(backend, request, payment))
     code = name_resumption(earlier.transaction_id)
-    yield from complete_failure(backend, payment, WorkFailed(code), repeated=False)
+    yield from complete_failure(backend, payment, WorkFailed(code), sticks_if_refused=False)
     return (yield from _serve_earlier(backend, request, earlier.transaction_id))
 
 

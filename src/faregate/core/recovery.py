@@ -160,7 +160,7 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
         case WorkSucceeded() as outcome:
             return (yield from _recover_success(backend, payment, outcome, request))
         case WorkFailed() as outcome:
-            return (yield from _recover_failure(backend, payment, outcome, repeated=True))
+            return (yield from _recover_failure(backend, payment, outcome, sticks_if_refused=True))
         case None if payment.waiting:
             return (yield from _recover_waiting(backend, payment))
         case None:
@@ -168,7 +168,7 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
             interrupted = WorkFailed(INTERRUPTED)
             if not (yield from record_outcome(backend, payment, interrupted)):
                 return LeaseLost()
-            return (yield from _recover_failure(backend, payment, interrupted, repeated=False))
+            return (yield from _recover_failure(backend, payment, interrupted, sticks_if_refused=False))
 
 
 def _recover_success(
@@ -185,15 +185,23 @@ def _recover_success(
             return (yield from hold(backend, payment, Unconfirmed("not known how it stands")))
         case TransactionState.CONTRADICTORY:
             # Waiting for a clearer GET could last for ever. It looks paid, so a refusal must not
-            # make it stuck (`repeated`).
-            return (yield from complete_success(backend, payment, outcome, repeated=False, request=request))
+            # make it stuck (`sticks_if_refused`).
+            return (
+                yield from complete_success(
+                    backend, payment, outcome, sticks_if_refused=False, request=request
+                )
+            )
         # This includes replies that cannot be read: waiting for a clear GET could last for ever.
         case _:
-            return (yield from complete_success(backend, payment, outcome, repeated=True, request=request))
+            return (
+                yield from complete_success(
+                    backend, payment, outcome, sticks_if_refused=True, request=request
+                )
+            )
 
 
 def _recover_failure(
-    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, repeated: bool
+    backend: Backend, payment: PendingPayment, outcome: WorkFailed, *, sticks_if_refused: bool
 ) -> Flow[Settlement]:
     """Where the service knows of an end already, nothing is reported."""
     match (yield from _get_state(backend, payment)):
@@ -209,7 +217,9 @@ def _recover_failure(
         case TransactionState.UNAVAILABLE:
             return (yield from hold(backend, payment, Unconfirmed("not known how it stands")))
         case _:
-            return (yield from complete_failure(backend, payment, outcome, repeated=repeated))
+            return (
+                yield from complete_failure(backend, payment, outcome, sticks_if_refused=sticks_if_refused)
+            )
 
 
 def _recover_waiting(backend: Backend, payment: PendingPayment) -> Flow[Settlement]:

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 else:
     del _django
 
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.django.conf import payment_event
 from faregate.django.decorators import paid, paid_include
 from faregate.django.middleware import PaywallMiddleware

@@ -24,7 +24,7 @@ from faregate.checkout.wsgi_environ import (
     withhold_connection,
 )
 from faregate.core.models import Offer
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.django.conf import Config
 from faregate.django.state import ViewState
 from faregate.errors import ConfigurationError

@@ -22,7 +22,7 @@ else:
 
 from typing import TYPE_CHECKING, Any
 
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.flask.decorators import payment
 from faregate.flask.extension import Faregate, payment_event
 from faregate.flask.routes import list_routes

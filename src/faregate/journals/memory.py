@@ -242,7 +242,7 @@ class MemoryJournal:
             row = self._rows.get(lease.key)
             if row is None:
                 return True
-            row.schedule_retry(lease, self._clock(), self._policy)
+            row.hold_or_mark_stuck(lease, self._clock(), self._policy)
             return row.state is not RowState.STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:

@@ -112,7 +112,7 @@ class PaymentInfo:
 
 _OPEN = {
     RowState.CLAIMED: PaymentStatus.NOT_ACCEPTED,
-    RowState.OPEN: PaymentStatus.AUTHORIZED,
+    RowState.UNSTARTED: PaymentStatus.AUTHORIZED,
     RowState.WAITING: PaymentStatus.SETTLING,
     RowState.RUNNING: PaymentStatus.INTERRUPTED,
     RowState.SUCCEEDED: PaymentStatus.UNPROVEN,

@@ -298,7 +298,7 @@ class Procedures:
     def schedule_retry(self, lease: Lease) -> Procedure[bool]:
         now, policy = self._clock(), self._policy
         row, _ = yield from self._change_and_end_lease(
-            lease, lambda row: row.schedule_retry(lease, now, policy)
+            lease, lambda row: row.hold_or_mark_stuck(lease, now, policy)
         )
         return row is None or row.state is not RowState.STUCK
 

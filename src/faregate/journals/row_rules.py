@@ -1,10 +1,10 @@
 """The domain rules of one row. Every journal follows them; each stores rows its own way.
 
 1. A row moves from CLAIMED, through RUNNING, to SUCCEEDED or FAILED, and ends as SETTLED, UNPAID or
-   PAID_NO_RESULT. It is OPEN if its transaction is known and its work has not begun. A payment that settles
-   without work of ours is WAITING; a row that only its payer or an operator can end is STUCK. A WAITING or an
-   undecided STUCK row becomes OPEN if the service never began to settle it. A decided outcome never changes
-   (`faregate.journals.states`).
+   PAID_NO_RESULT. It is UNSTARTED if its transaction is known and its work has not begun. A payment that
+   settles without work of ours is WAITING; a row that only its payer or an operator can end is STUCK. A
+   WAITING or an undecided STUCK row becomes UNSTARTED if the service never began to settle it. A decided
+   outcome never changes (`faregate.journals.states`).
 2. A write must carry the row's current fencing token (`fence`). Tokens are compared for equality only: a
    counter would start again with a deleted row. Two facts are accepted from anybody, because they are true
    whichever process holds the lease: a transaction id that the service gave, and a payment that it confirmed.
@@ -206,7 +206,7 @@ class Row:
             return self._replay(replay, now, policy, holder.owner)
         if self.is_leased(now, policy, owner_until):
             return InProgress()
-        if self.state in (RowState.CLAIMED, RowState.OPEN):
+        if self.state in (RowState.CLAIMED, RowState.UNSTARTED):
             return self._claim_unstarted(fingerprint, now, policy, holder)
         self.lease_to(holder, now + policy.completion_lease, now)
         return Recoverable(self.to_pending_payment(holder.seller))
@@ -356,7 +356,7 @@ class Row:
 
     def may_start(self, lease: Lease, transaction_id: str) -> bool:
         fits = self.transaction_id in ("", transaction_id)
-        return fits and self._is_held(lease, RowState.CLAIMED, RowState.OPEN)
+        return fits and self._is_held(lease, RowState.CLAIMED, RowState.UNSTARTED)
 
     def record_transaction(
         self,
@@ -406,13 +406,13 @@ class Row:
         """Accept a transaction id without the lease. `waits`: it settles without work of ours."""
         if self.state is not RowState.CLAIMED:
             return False
-        self._bind_transaction(RowState.WAITING if waits else RowState.OPEN, transaction_id, revision_id)
+        self._bind_transaction(RowState.WAITING if waits else RowState.UNSTARTED, transaction_id, revision_id)
         return True
 
     def record_outcome(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
         failed = isinstance(outcome, WorkFailed)
         # Recovery fails a payment whose work never began. It cannot succeed.
-        if not self._is_held(lease, RowState.RUNNING, *((RowState.OPEN,) if failed else ())):
+        if not self._is_held(lease, RowState.RUNNING, *((RowState.UNSTARTED,) if failed else ())):
             return False
         self.state = RowState.FAILED if failed else RowState.SUCCEEDED
         self.outcome = outcome
@@ -421,7 +421,7 @@ class Row:
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
 
-    def schedule_retry(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
+    def hold_or_mark_stuck(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         # A stuck row that is retried keeps its reason.
@@ -432,7 +432,7 @@ class Row:
 
     def give_back(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         """End the lease of a worker whose write failed, whatever the row owes."""
-        if self.schedule_retry(lease, now, policy):
+        if self.hold_or_mark_stuck(lease, now, policy):
             return True
         if self.fence != lease.fence or self.state in FINAL:
             return False
@@ -510,7 +510,8 @@ class Row:
         """
         if self.delivered and not changed and self.fence != lease.fence:
             return SettlementWrite.DELIVERED_ELSEWHERE
-        # No result fits: it belongs to an earlier row of this proof, which was counted and removed.
+        # The row has no result to settle: the call is about an earlier row of this proof, which was counted
+        # and removed.
         if was_settled or not (changed or self.state in FINAL):
             return SettlementWrite.REPEATED
         return SettlementWrite.FIRST
@@ -518,7 +519,7 @@ class Row:
     def record_final(
         self, lease: Lease, paid: bool, reason: str, receipt: str, now: float, policy: JournalPolicy
     ) -> bool:
-        """Record the end of a payment that has no result. A receipt may be missing: it tells the hash."""
+        """Record the end of a payment that has no result. A paid one may come without a receipt."""
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         # Read the payer before `_end` deletes the proof.
@@ -549,11 +550,11 @@ class Row:
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         """End the lease of a claim that may not be forgotten: its payer may come at once, the sweep later."""
         undecided = (RowState.STUCK,) if self.outcome is None else ()
-        if not self._is_held(lease, RowState.CLAIMED, RowState.OPEN, RowState.WAITING, *undecided):
+        if not self._is_held(lease, RowState.CLAIMED, RowState.UNSTARTED, RowState.WAITING, *undecided):
             return False
         self._end_lease(now)
-        if self.state not in (RowState.CLAIMED, RowState.OPEN):
-            self.state = RowState.OPEN
+        if self.state not in (RowState.CLAIMED, RowState.UNSTARTED):
+            self.state = RowState.UNSTARTED
             self.reason = ""
             # Only once: a payer who keeps asking must not put off the sweep each time.
             self.due_at = now + policy.claim_lease

@@ -15,7 +15,7 @@ class RowState(Enum):
 
     CLAIMED = "claimed"
     """The proof is claimed, and no transaction is known."""
-    OPEN = "open"
+    UNSTARTED = "open"
     """A transaction is known, and no work was started for it."""
     WAITING = "waiting"
     """The payment settles without work of ours."""
@@ -37,13 +37,13 @@ class RowState(Enum):
 
 DECIDED = (RowState.SUCCEEDED, RowState.FAILED)
 FINAL = (RowState.SETTLED, RowState.UNPAID, RowState.PAID_NO_RESULT)
-OWED = (RowState.OPEN, RowState.WAITING, RowState.RUNNING, *DECIDED, RowState.STUCK)
+OWED = (RowState.UNSTARTED, RowState.WAITING, RowState.RUNNING, *DECIDED, RowState.STUCK)
 AWAITING_SETTLEMENT = (*DECIDED, RowState.WAITING, RowState.STUCK)
 _NO_RESULT = (RowState.UNPAID, RowState.PAID_NO_RESULT)
 
 TRANSITIONS: dict[RowState, tuple[RowState, ...]] = {
     RowState.CLAIMED: (*OWED, *_NO_RESULT),
-    RowState.OPEN: (*OWED, *_NO_RESULT),
+    RowState.UNSTARTED: (*OWED, *_NO_RESULT),
     RowState.WAITING: (*OWED, *_NO_RESULT),
     RowState.RUNNING: (*OWED, *_NO_RESULT),
     RowState.SUCCEEDED: (RowState.STUCK, *FINAL),
@@ -91,7 +91,7 @@ COLUMN_RULES = (
         "purchase_since_start",
         "purchase",
         True,
-        (RowState.CLAIMED, RowState.OPEN, RowState.WAITING, RowState.FAILED, RowState.UNPAID),
+        (RowState.CLAIMED, RowState.UNSTARTED, RowState.WAITING, RowState.FAILED, RowState.UNPAID),
         (RowState.RUNNING, RowState.SUCCEEDED, RowState.STUCK, RowState.SETTLED, RowState.PAID_NO_RESULT),
     ),
 )

@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 else:
     del _mcp, _types
 
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.mcp.decorators import paid
 from faregate.mcp.middleware import PaywallMiddleware, add_paywall
 from faregate.mcp.tools import list_routes

@@ -20,8 +20,8 @@ from faregate.checkout.openapi_operations import Operation, build_content
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.states import PASSING, State
 from faregate.core.models import Offer, Response
-from faregate.core.release import Bypass, is_error, may_be_result
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
+from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
 from faregate.errors import ConfigurationError, NotBillable
 from faregate.mcp.copy_detection import COPIED, STALE, is_copy, is_stale, record_results
 from faregate.mcp.requests import find_payment, read_call, serialize_bound_arguments

@@ -12,7 +12,7 @@ from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark, mark_maker
 from faregate.checkout.wrapped_callables import is_async
 from faregate.core.models import Choose, Offer, OfferChoice
-from faregate.core.usage import Payment
+from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
 from faregate.mcp.calls import QUESTION, STOPPED, find_call
 from faregate.offers import OfferOptions, make_offer

@@ -37,7 +37,7 @@ _MAX_SIGNATURES: Final = 20
 """How often an attempt signs while other workers are faster with the gas nonce."""
 
 
-def submit(transaction: Transaction, deps: Dependencies) -> Transaction:
+def begin_settlement(transaction: Transaction, deps: Dependencies) -> Transaction:
     """Settle a payment that the seller has completed: at once, or as its rule says."""
     at = transaction.submitted_at
     # A payment that was made to fail stays failed.

@@ -223,8 +223,8 @@ class _Comparison:
         self._chain = reconciler.chain
         self.transfers: dict[tuple[str, str, str], ReceivedTransfer] = {}
         self._disputed: list[DisputedTransfer] = []
-        self._others: list[ReceivedTransfer] = []
-        self._settled: dict[tuple[str, str, str], PaymentRow] = {}
+        self._other_transfers: list[ReceivedTransfer] = []
+        self._settled_payments: dict[tuple[str, str, str], PaymentRow] = {}
         self._refunds = RecordedRefunds(
             refund for refund in list_refunds(reconciler.database, self._chain.stores) if refund.is_kept
         )
@@ -233,7 +233,7 @@ class _Comparison:
         if self._refunds.has(transfer):
             return  # the payer is a seller, too
         if transfer.nonce is None:
-            self._others.append(transfer)
+            self._other_transfers.append(transfer)
         else:
             self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer
 
@@ -255,18 +255,18 @@ class _Comparison:
             if transfer is not None:
                 yield from self._add(self._judge_with_refunds(payment, transfer, symbol))
             elif payment.status == "succeeded":
-                self._settled[payment.authorization] = payment
+                self._settled_payments[payment.authorization] = payment
 
     def judge_rest(self) -> Generator[Difference]:
         """Judge what has no counterpart in what was read: by single questions to the books and the chain."""
         for disputed in self._disputed:
             yield from self._add(self._describe_dispute(disputed))
-        for transfer in self._others:
+        for transfer in self._other_transfers:
             yield from self._add(self._describe_foreign(transfer))
         for transfer in self.transfers.values():
             yield from self._add(self._judge_transfer(transfer))
-        for payment in self._settled.values():
-            yield from self._add(self._judge_settled(payment))
+        for payment in self._settled_payments.values():
+            yield from self._add(self._judge_settled_payment(payment))
 
     def judge_refunds(self, recorded_from: int) -> Generator[Difference]:
         """Look at each refund that was recorded since this moment."""
@@ -315,7 +315,7 @@ class _Comparison:
         payment = self._reconciler.find_payment(transfer)
         if payment is not None:
             # The payment was read with an earlier page of transfers, and may have settled since.
-            self._settled.pop(payment.authorization, None)
+            self._settled_payments.pop(payment.authorization, None)
             return self._judge_with_refunds(payment, transfer, symbol)
         price = format_price(transfer.value, symbol)
         return Difference(
@@ -350,7 +350,7 @@ class _Comparison:
             identifier = None
         else:
             # It is judged here, and not once more by itself.
-            self._settled.pop(payment.authorization, None)
+            self._settled_payments.pop(payment.authorization, None)
             books, account, identifier = (
                 f"{price}, {payment.status} in the books",
                 payment.account,
@@ -367,7 +367,7 @@ class _Comparison:
             (account for account, store in stores if store.account.pay_to.lower() == transfer.to), None
         )
 
-    def _judge_settled(self, payment: PaymentRow) -> Difference | None:
+    def _judge_settled_payment(self, payment: PaymentRow) -> Difference | None:
         """Judge a payment that no log showed: its transfer is older than what was read, or it is gone."""
         symbol = self._chain.get_symbol(payment.asset)
         books = (

@@ -90,21 +90,25 @@ class RefundRecorder:
         if transfers is None:
             raise ConfigurationError(f"{name} is in no block of {self.chain.environment}, or it reverted.")
         sent = {at: transfer for at, transfer in enumerate(transfers, 1) if transfer.payer in senders}
-        if request.position is not None:
-            sent = {at: transfer for at, transfer in sent.items() if at == request.position}
-        else:
-            recorded = {
-                refund.position
-                for refund in list_refunds_of(self.database, payment.account, payment.id)
-                if refund.is_kept and refund.transaction_hash == name
-            }
-            # If all of them are recorded, they stay: to record a single one again is refused with its reason.
-            sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
+        symbol, source = self.chain.get_symbol(payment.asset), " or ".join(sorted(senders))
         if not sent:
             raise ConfigurationError(
-                f"{name} moves no {self.chain.get_symbol(payment.asset)} from "
-                f"{' or '.join(sorted(senders))} to the payer {payment.payer}; {_HOW}."
+                f"{name} moves no {symbol} from {source} to the payer {payment.payer}; {_HOW}."
             )
+        if request.position is not None:
+            if request.position not in sent:
+                raise ConfigurationError(
+                    f"--transfer {request.position} of {name} moves no {symbol} from {source} to the payer "
+                    f"{payment.payer}; use --transfer {' or '.join(map(str, sent))}."
+                )
+            return request.position, sent[request.position]
+        recorded = {
+            refund.position
+            for refund in list_refunds_of(self.database, payment.account, payment.id)
+            if refund.is_kept and refund.transaction_hash == name
+        }
+        # If all of them are recorded, they stay: to record a single one again is refused with its reason.
+        sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
         if len(sent) > 1:
             listed = ", ".join(f"{at} ({transfer.value})" for at, transfer in sent.items())
             raise ConfigurationError(

@@ -38,7 +38,7 @@ from faregate.rules.operations.access import PROOF_HEADER
 from faregate.rules.payments import PaymentRefused, PaymentSettled, PaymentsUnavailable
 from faregate.rules.receipts import build_completion
 from faregate.rules.records import FINAL, PENDING, Transaction
-from faregate.rules.settlement import answer_repeated_complete, submit
+from faregate.rules.settlement import answer_repeated_complete, begin_settlement
 from faregate.rules.store import Store
 from faregate.x402.headers import InvalidPayload, parse_payment
 from faregate.x402.models import SignedPayment
@@ -121,7 +121,7 @@ def _accept_outcome(transaction: Transaction, request: CompleteRequest, deps: De
     if recorded is not None:
         if used is not None and used.exceeded:
             _report_exceeded(transaction, deps)
-        return deps.settle(partial(submit, recorded), recorded, deps)
+        return deps.settle(partial(begin_settlement, recorded), recorded, deps)
     # Another call was faster: its outcome counts.
     transaction = find_transaction(transaction.id, deps.store)
     return _repeat_outcome(transaction, transaction.accepted or request, request, deps)

@@ -97,13 +97,13 @@ class Agreement:
         except RpcError as error:
             log("service", logging.WARNING, "%s; it has no say about a settlement", error)
             return Word.NO_SAY
-        if head.number >= proof.block:
+        if head.number >= proof.confirmed_at:
             return Word.DENIES
         if head.timestamp < self.judge.clock().timestamp() - STALE_SECONDS:
             log("service", logging.WARNING, "RPC node %s stands still at block %d", node.host, head.number)
             return Word.NO_SAY
         # A node that is up to date cannot be so far behind: there is no such block.
-        return Word.DENIES if proof.block - head.number > REORG_BLOCKS else Word.BEHIND
+        return Word.DENIES if proof.confirmed_at - head.number > REORG_BLOCKS else Word.BEHIND
 
     def _look_at(self, node: ChainNode, query: SettlementQuery) -> SettlementResult | None:
         try:

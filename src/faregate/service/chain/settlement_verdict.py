@@ -60,10 +60,10 @@ class SettlementQuery:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a node proves. Another node can confirm a settlement if it has `block`."""
+    """What a node proves. Another node can confirm a settlement if it has the block `confirmed_at`."""
 
     result: SettlementResult
-    block: int = 0
+    confirmed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

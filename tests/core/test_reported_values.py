@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.core.models import OfferRevision
-from faregate.core.usage import as_decimal, check_values
+from faregate.core.reported_values import as_decimal, check_values
 from faregate.errors import InvalidUsage
 from tests.core.flow_script import ACR
 

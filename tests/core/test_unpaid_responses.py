@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from faregate.core.models import Offer, OfferChoice, PaidRequest, Request, Response
-from faregate.core.release import build_plain_redirect, build_unpaid, may_be_result
 from faregate.core.responses import NO_STORE
+from faregate.core.unpaid_responses import build_plain_redirect, build_unpaid, may_be_result
 
 
 def paid_request(url: str, prefix_host: str | None = "shop.example") -> PaidRequest:
