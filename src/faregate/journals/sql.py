@@ -17,20 +17,22 @@ def _is_any(column: str, states: Iterable[RowState]) -> str:
     return f"({' OR '.join(f'{column} = {state.value!r}' for state in states)})"
 
 
-def _check(rule: ColumnRule) -> str:
+def _build_check(rule: ColumnRule, row: str) -> str:
     null = "NULL" if rule.is_null else "NOT NULL"
-    optional = "".join(f"state = {state.value!r} OR " for state in rule.optional_in)
-    return f"{optional}({rule.column} IS {null}) = {_is_any('state', rule.states)}"
+    optional = "".join(f"{row}state = {state.value!r} OR " for state in rule.optional_in)
+    return f"{optional}({row}{rule.column} IS {null}) = {_is_any(f'{row}state', rule.states)}"
 
 
-_MAY_HAVE_REASON, _HAS_REASON = (_is_any("state", states) for states in (MAY_HAVE_REASON, HAS_REASON))
-_CHECKS = {
-    "known_state": _is_any("state", RowState),
-    **{rule.name: _check(rule) for rule in COLUMN_RULES},
-    "stuck_for_a_reason": f"{_MAY_HAVE_REASON} OR (reason <> '') = {_HAS_REASON}",
-}
-CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in _CHECKS.items())
-"""For `CREATE TABLE`."""
+def build_checks(row: str = "") -> dict[str, str]:
+    """Build the condition of each rule for a row, by its name. In a trigger, `row` is "NEW."."""
+    state = f"{row}state"
+    has_reason = f"({row}reason <> '') = {_is_any(state, HAS_REASON)}"
+    return {
+        "known_state": _is_any(state, RowState),
+        **{rule.name: _build_check(rule, row) for rule in COLUMN_RULES},
+        "stuck_for_a_reason": f"{_is_any(state, MAY_HAVE_REASON)} OR {has_reason}",
+    }
+
 
 UNFETCHED = f"state = {RowState.SETTLED.value!r} AND NOT delivered"
 """The rows that are paid and whose result the payer has not fetched."""

@@ -7,11 +7,13 @@ import sqlite3
 from pathlib import Path
 
 from faregate.errors import JournalUnreadable
-from faregate.journals.sql import CONSTRAINTS, FORBIDDEN_TRANSITION, UNFETCHED
+from faregate.journals.sql import FORBIDDEN_TRANSITION, UNFETCHED, build_checks
 
 VERSION = 10
 APPLICATION_ID = 0x66677431
 """Marks the file as ours. SQLite keeps it in the file's header."""
+
+_CONSTRAINTS = ",\n".join(f"CONSTRAINT {name} CHECK ({check})" for name, check in build_checks().items())
 
 TABLES = (
     f"""
@@ -51,7 +53,7 @@ TABLES = (
         result BLOB,
         PRIMARY KEY (namespace, key),
         CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),
-        {CONSTRAINTS}
+        {_CONSTRAINTS}
     )
     """,
     """
