@@ -55,9 +55,9 @@ def _nonsense_means_not_paid(honest: Read, reply: Response, transaction_id: str)
 
 
 def _no_receipt_asked_for(patch: pytest.MonkeyPatch) -> None:
-    def lax(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
+    def lax(reply: Response, result: dict[str, Any], receipt: str) -> CompletionPaid | CompletionUnknown:
         header = reply.first(PAYMENT_RESPONSE)
-        return CompletionUnknown("no header") if header is None else CompletionPaid(header, "{}")
+        return CompletionUnknown("no header") if header is None else CompletionPaid(header, receipt)
 
     patch.setattr(interpret, "_parse_paid", lax)
 

@@ -52,19 +52,32 @@ _SIGNS_OF_PAYMENT = ("receipt", "payment_response", "transaction_hash", "settled
 
 def parse_object(reply: Response) -> dict[str, Any]:
     """Parse the body as a JSON object, or raise `BadAnswer`. The caller checks its fields."""
+    return _parse_with_receipt(reply)[0]
+
+
+def _parse_with_receipt(reply: Response) -> tuple[dict[str, Any], str]:
+    """Parse the body as a JSON object, and write its receipt (empty without one). Raises `BadAnswer`."""
     pydantic_core = json_text.load()
+    receipt = b""
     try:
         # Strict, and bounded in depth whatever the process has set as its recursion limit.
         fields = pydantic_core.from_json(reply.body, allow_inf_nan=False, cache_strings="keys")
         # A serialized dict has every name once. If it equals the reply, so has the reply.
-        if pydantic_core.to_json(fields) != reply.body:
+        if isinstance(fields, dict) and "receipt" in fields:
+            # Serialized once, and put into the rest. Wherever it lands, every name is there once.
+            receipt = pydantic_core.to_json(fields["receipt"])
+            written = pydantic_core.to_json({**cast("dict[str, Any]", fields), "receipt": None})
+            written = written.replace(b'"receipt":null', b'"receipt":' + receipt, 1)
+        else:
+            written = pydantic_core.to_json(fields)
+        if written != reply.body:
             json.loads(reply.body, object_pairs_hook=json_text.check_unique_names)
     except (ValueError, RecursionError) as error:
         fault = json_text.describe_fault(error)
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object: {fault}") from None
     if not isinstance(fields, dict):
         raise BadAnswer(f"HTTP {reply.status}: not a JSON object")
-    return cast("dict[str, Any]", fields)
+    return cast("dict[str, Any]", fields), receipt.decode()
 
 
 # Errors
@@ -153,12 +166,12 @@ def parse_completion(reply: Response, transaction_id: str) -> Completion:
         return _parse_rejection(reply)
     if reply.status == 202:
         return _parse_settling(reply, transaction_id)
-    result = parse_object(reply)
+    result, receipt = _parse_with_receipt(reply)
     if result.get("transaction_id") != transaction_id:
         return CompletionUnknown("the reply is about another transaction")
     match result.get("status"):
         case "succeeded":
-            return _parse_paid(reply, result)
+            return _parse_paid(reply, result, receipt)
         case "failed":
             return _parse_unpaid(reply, result)
         case str():
@@ -200,13 +213,13 @@ def _parse_unpaid(reply: Response, result: dict[str, Any]) -> CompletionUnpaid |
     return CompletionUnpaid()
 
 
-def _parse_paid(reply: Response, result: dict[str, Any]) -> CompletionPaid | CompletionUnknown:
+def _parse_paid(reply: Response, result: dict[str, Any], receipt: str) -> CompletionPaid | CompletionUnknown:
     payment_response = _find_header(reply, PAYMENT_RESPONSE)
     if payment_response is None:
         return CompletionUnknown("succeeded without one PAYMENT-RESPONSE header")
     if not _has_receipt(result):
         return CompletionUnknown("succeeded without a receipt")
-    return CompletionPaid(payment_response, _write_receipt(result))
+    return CompletionPaid(payment_response, receipt)
 
 
 def _parse_rejection(reply: Response) -> CompletionRejected | CompletionUnknown:
@@ -250,12 +263,12 @@ def parse_transaction_state(reply: Response, transaction_id: str) -> Transaction
     """The meaning of a reply to get-transaction. Raises `ApiError` or `BadAnswer`."""
     if reply.status != 200:
         raise parse_error(reply)
-    detail = parse_object(reply)
+    detail, receipt = _parse_with_receipt(reply)
     if detail.get("id") != transaction_id:
         raise BadAnswer("HTTP 200: the reply is about another transaction")
     match detail.get("status"):
         case "succeeded" if _has_receipt(detail):
-            return TransactionSettled(_write_receipt(detail))
+            return TransactionSettled(receipt)
         case "failed" if not _looks_paid(detail):
             return TransactionState.FAILED
         case "authorized":
@@ -287,11 +300,6 @@ def _looks_paid(fields: dict[str, Any]) -> bool:
 def _has_receipt(fields: dict[str, Any]) -> bool:
     receipt = fields.get("receipt")
     return isinstance(receipt, dict) and bool(cast("dict[str, Any]", receipt))
-
-
-def _write_receipt(fields: dict[str, Any]) -> str:
-    written: bytes = json_text.load().to_json(fields["receipt"])
-    return written.decode()
 
 
 # Contracts
