@@ -107,9 +107,9 @@ class PaywallMiddleware:
         environ[CHECKOUT] = checkout
         if checkout.has_payment:
             drop_conditions(environ)
+            withhold_connection(environ)
             # A server sends the result of its own file wrapper past middleware. Werkzeug's it iterates.
             environ["wsgi.file_wrapper"] = FileWrapper
-            withhold_connection(environ)
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
         app = self.app

@@ -6,8 +6,6 @@ Also takes from an environ what a handler could send with, past the paywall.
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
-from itertools import compress
-from operator import not_
 from types import NoneType
 from typing import Any
 from urllib.parse import quote
@@ -97,6 +95,8 @@ def find_method(environ: Mapping[str, Any]) -> str:
 
 def drop_conditions(environ: Environ) -> None:
     """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
+    if environ.keys().isdisjoint(_CONDITIONS):
+        return
     if str(environ.get("REQUEST_METHOD")).upper() in CONDITIONAL_METHODS:
         for key in _CONDITIONS & environ.keys():
             del environ[key]
@@ -107,16 +107,24 @@ def withhold_connection(environ: Environ) -> None:
     if not environ.keys().isdisjoint(_BYPASS_KEYS):
         for name in _BYPASS_KEYS & environ.keys():
             del environ[name]
-    # Most values are data. They are left out without a step of Python for each.
-    is_object = map(not_, map(_DATA.__contains__, map(type, environ.values())))
-    for name, value in [*compress(environ.items(), is_object)]:
-        # A function of the server's own may be a way to send that is not known here.
-        is_server_s = name not in _NAMED and name.partition(".")[0] in _SERVERS and callable(value)
-        if is_server_s or hasattr(_get_type(value), "sendall"):
-            del environ[name]
+    # By class first: most values are data, and few objects can be called or send.
+    suspects = set(filter(_may_send, set(map(type, environ.values())) - _DATA))
+    if suspects:
+        for name, value in [*environ.items()]:
+            kind = _get_type(value)
+            # A function of the server's own may be a way to send that is not known here.
+            is_server_s = name not in _NAMED and name.partition(".")[0] in _SERVERS and callable(value)
+            if kind in suspects and (is_server_s or hasattr(kind, "sendall")):
+                del environ[name]
     # Servers' own streams lead to the socket, as gevent's by `rfile.raw`, or send themselves (100 Continue).
     if type(environ.get("wsgi.input")) not in (BytesIO, _Input, NoneType):
         environ["wsgi.input"] = _Input(environ["wsgi.input"])
+
+
+@lru_cache(maxsize=1024)
+def _may_send(kind: Any) -> bool:
+    """Whether objects of this class can be called, or send as a socket does."""
+    return hasattr(kind, "sendall") or any("__call__" in vars(base) for base in kind.__mro__)
 
 
 class _Input:
