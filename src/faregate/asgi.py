@@ -24,7 +24,7 @@ from faregate.checkout.lifespan import Lifespan, check_lifespan, fail_start
 from faregate.checkout.object_publishers import check_publishers
 from faregate.checkout.path_rules import NO_RULES, PATH_HEADERS, PathHeaders, PathRules
 from faregate.checkout.shielding import run_shielded
-from faregate.checkout.states import State
+from faregate.checkout.states import DECIDED
 from faregate.core.models import Offer
 from faregate.core.reported_values import Payment
 from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
@@ -174,7 +174,7 @@ class PaywallMiddleware:
             await responder.authorize(checkout.prefix_offer, scope)
         elif checkout.path_match.refused and not self._resolver.is_sold(scope):
             checkout.refuse_unsold()
-        if checkout.state is not State.DECIDED:
+        if checkout.state is not DECIDED:
             await self.app(scope, receive, send)
 
     async def _call_behind_price(

@@ -31,7 +31,7 @@ from faregate.checkout.incoming_request import IncomingRequest, read_body
 from faregate.checkout.object_publishers import check_publishers
 from faregate.checkout.path_rules import PathMatch, PathRules
 from faregate.checkout.snapshot import Snapshot
-from faregate.checkout.states import PASSING, State
+from faregate.checkout.states import AUTHORIZED, DECIDED, FREE, PASSING
 from faregate.checkout.wsgi_environ import (
     CHECKOUT,
     Environ,
@@ -294,14 +294,14 @@ class _PaywallResponder:
         try:
             if checkout.prefix_offer is not None:
                 ask_payment(environ, checkout.prefix_offer, None, None)
-            if checkout.state is not State.DECIDED:
+            if checkout.state is not DECIDED:
                 call = partial(app, environ, self.start_response)
                 body = call() if work is None else work.run(call)
                 close = _find_close(body)
                 if work is not None:
                     body, close = work.iterate(body), partial(work.run, close)
             checkout.check_late()
-            if checkout.state is State.FREE and self._mistake is None and self._is_data(body, environ):
+            if checkout.state is FREE and self._mistake is None and self._is_data(body, environ):
                 return body  # as it is: servers know their own file wrapper by its type
             chunks = self._run_to_start(body)
             mistake = self._mistake or checkout.late
@@ -323,7 +323,7 @@ class _PaywallResponder:
         """What the application calls: buffered when authorized, dropped when decided, passed on otherwise."""
         # PEP 3333: three digits, a space and a phrase.
         checkout, code = self._checkout, int(status[:3])
-        if checkout.state is State.AUTHORIZED:
+        if checkout.state is AUTHORIZED:
             checkout.buffer.start(code, tuple(headers))
             return self._append
         if self._is_passed and exc_info and is_error(code):
@@ -371,7 +371,7 @@ class _PaywallResponder:
         """All chunks. A generator starts its response, and asks for its payment, with the first of them."""
         checkout, chunks = self._checkout, iter(body)
         early: list[bytes] = []
-        while not checkout.buffer.has_started and checkout.state not in (State.FREE, State.DECIDED):
+        while not checkout.buffer.has_started and checkout.state not in (FREE, DECIDED):
             chunk = next(chunks, None)
             if chunk is None:
                 break
@@ -388,7 +388,7 @@ class _PaywallResponder:
 
     def _complete(self, chunks: Iterable[bytes]) -> Response:
         checkout = self._checkout
-        if checkout.state is State.AUTHORIZED:
+        if checkout.state is AUTHORIZED:
             for chunk in chunks:
                 self._append(chunk)
             checkout.check_deadline()

@@ -224,7 +224,7 @@ MUTANTS = (
     Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if suspected.is_copy():", "if False:", COPIED_BODIES),
     Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
-    Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(State.DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
+    Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("starlette-errors-of-decorators-carry-results", STARLETTE, "            _note_status(request, response)\n", "", ("tests/adapters/test_exception_answers.py",)),
     Mutant("errors-are-sold-in-envelopes", ASGI_RESPONDER, "                self.checkout.note_status(status)\n", "", ("tests/adapters/test_exception_answers.py",)),
@@ -364,13 +364,13 @@ MUTANTS = (
     # The middleware
     Mutant("pass-before-paid", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
            "            return self._take(message)\n        elif not self._may_pass(message) or",
-           "        elif self.checkout.state not in (*PASSING, State.AUTHORIZED):\n            return self._take(message)\n"
-           "        elif (self.checkout.state is not State.AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
+           "        elif self.checkout.state not in (*PASSING, AUTHORIZED):\n            return self._take(message)\n"
+           "        elif (self.checkout.state is not AUTHORIZED and not self._may_pass(message)) or", ADAPTER_TESTS),
     Mutant("verdict-not-enforced", ASGI_RESPONDER, "        elif self.checkout.state not in PASSING:\n"
            "            return self._take(message)\n        elif not self._may_pass(message) or",
-           "        elif self.checkout.state not in (*PASSING, State.DECIDED):\n            return self._take(message)\n"
-           "        elif (self.checkout.state is not State.DECIDED and not self._may_pass(message)) or", ADAPTER_TESTS),
-    Mutant("options-runs-the-work", CHECKOUT, 'if incoming.request.method == "OPTIONS" and self.state is not State.DECIDED:', "if False:", ADAPTER_TESTS),
+           "        elif self.checkout.state not in (*PASSING, DECIDED):\n            return self._take(message)\n"
+           "        elif (self.checkout.state is not DECIDED and not self._may_pass(message)) or", ADAPTER_TESTS),
+    Mutant("options-runs-the-work", CHECKOUT, 'if incoming.request.method == "OPTIONS" and self.state is not DECIDED:', "if False:", ADAPTER_TESTS),
     Mutant("refused-prefix-is-free", CHECKOUT, "            if self.path_match.refused:\n", "            if False:\n", REFUSED),
     Mutant("second-call-for-a-prefix", CHECKOUT, "        if self.is_prefix_called:\n", "        if False:\n", ("tests/adapters/test_one_call.py",)),
     Mutant("prefix-below-a-root-path", PATH_RULES, "for end in ends)", "for end in ends[-1:])", ("tests/adapters/test_prefixes.py",)),
@@ -441,7 +441,7 @@ MUTANTS = (
            "            return self._append",
            "            return self._start_response(status, headers)", WSGI_TESTS),
     Mutant("wsgi-verdict-not-enforced", WSGI, "            if not checkout.allow_unpaid(code, lambda: tuple(headers)):",
-           "            if checkout.state is not State.DECIDED and not checkout.allow_unpaid(code):", WSGI_TESTS),
+           "            if checkout.state is not DECIDED and not checkout.allow_unpaid(code):", WSGI_TESTS),
     Mutant("a-result-that-lost-a-part-is-sold", "src/faregate/checkout/buffer.py", "            self.failure = ResultCutShort(_STARTED_AGAIN)\n", "            pass\n", ("tests/checkout/test_buffer.py",)),
     Mutant("wsgi-missing-middleware-is-free", WSGI, "    checkout = find_checkout(environ)\n    if checkout is None:\n        raise ConfigurationError(\n            f\"A handler", "    checkout = find_checkout(environ)\n    if checkout is None:\n        return Payment(None)\n        raise ConfigurationError(\n            f\"A handler", WSGI_TESTS),
     Mutant("wsgi-refused-runs", WSGI, "if path_match.refused and path_match.offer is None and self.is_opaque:", "if False:", WSGI_EDGES),
@@ -454,7 +454,7 @@ MUTANTS = (
            "            answer = checkout.complete()",
            "            return response", DJANGO_TESTS),
     Mutant("django-verdict-not-enforced", DJANGO + "middleware.py", "            if checkout.allow_unpaid(",
-           "            if checkout.state is State.DECIDED or checkout.allow_unpaid(", DJANGO_TESTS),
+           "            if checkout.state is DECIDED or checkout.allow_unpaid(", DJANGO_TESTS),
     Mutant("django-charges-before-the-login", DJANGO + "offers.py", "    if is_price(view):\n", "    if True:\n", DJANGO_TESTS),
     Mutant("two-prices-are-fine", ROUTE_PRICING, '"paid" if len(offers) == 1 else "refused"', '"paid"', (*DJANGO_TESTS, *ROUTE_TESTS)),
     Mutant("django-session-is-stored-unpaid", DJANGO + "state.py", "self._session = _DeferredWrites(session) if is_stored else None", "self._session = None", DJANGO_STATE),

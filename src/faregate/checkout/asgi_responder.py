@@ -46,7 +46,17 @@ from faregate.checkout.exception_handlers import (
 from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
 from faregate.checkout.snapshot import Snapshot
-from faregate.checkout.states import PASSING, Answerer, State
+from faregate.checkout.states import (
+    AUTHORIZED,
+    AUTHORIZING,
+    CLOSED,
+    DECIDED,
+    FREE,
+    NEW,
+    PASSING,
+    SOLD_INSIDE,
+    Answerer,
+)
 from faregate.checkout.suspected_copy import SuspectedCopy, may_be_copy
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
@@ -70,9 +80,9 @@ the exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
-_FREE, _CLOSED = State.FREE, State.CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
+_FREE, _CLOSED = FREE, CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
-_NOT_SOLD = (State.NEW, State.FREE)
+_NOT_SOLD = (NEW, FREE)
 
 _AT_ONCE = ("uvicorn.", "asyncio.")
 """Modules of `receive`s that wait for a message and do nothing else. Hypercorn's is `asyncio.Queue.get`."""
@@ -93,7 +103,7 @@ class PaywallResponder:
     """The scope of the handler that asked for a payment, of a request without one."""
     _is_open = False
     """Whether there is a checkout."""
-    _state = State.NEW
+    _state = NEW
     """Before a checkout is opened: NEW, FREE or CLOSED."""
     _has_whole_body = False
     _is_body_bound = False
@@ -257,7 +267,7 @@ class PaywallResponder:
         finally:
             lock.release()
         # Quart cancels its handler when it hears of one: a payment that is being authorized would stay begun.
-        is_begun = self.checkout.state is State.AUTHORIZING or self.checkout.transaction_id is not None
+        is_begun = self.checkout.state is AUTHORIZING or self.checkout.transaction_id is not None
         is_sale_open = is_begun and not self._is_sent
         if message["type"] != "http.request" and is_sale_open and self._has_whole_body:
             if self._has_received:
@@ -270,7 +280,7 @@ class PaywallResponder:
         return message
 
     async def _wait_closed(self) -> None:
-        if self.checkout.state is not State.CLOSED:
+        if self.checkout.state is not CLOSED:
             self._closed = self._closed or anyio.Event()
             await self._closed.wait()
 
@@ -381,13 +391,13 @@ class PaywallResponder:
             )
         checkout.check_late()
         # What comes before the start, such as an early hint, is judged like a result.
-        return checkout.state in (State.FREE, State.SOLD_INSIDE) or checkout.allow_unpaid(200)
+        return checkout.state in (FREE, SOLD_INSIDE) or checkout.allow_unpaid(200)
 
     async def _take(self, message: Message) -> None:
         checkout = self.checkout
-        if checkout.late is not None and checkout.state is State.DECIDED:
+        if checkout.late is not None and checkout.state is DECIDED:
             raise checkout.late
-        if checkout.state is not State.AUTHORIZED:
+        if checkout.state is not AUTHORIZED:
             return
         if message["type"] == "http.response.start":
             checkout.buffer.start(message["status"], decode_headers(message.get("headers", ())))
@@ -423,7 +433,7 @@ class PaywallResponder:
                 self._routed_status = message["status"]
                 if _RESPONDER in self._server_scope:
                     self._server_scope[_RESPONDER].note_routed(message["status"])
-        if self._is_open and self.checkout.state is State.AUTHORIZED and self.checkout.has_transaction:
+        if self._is_open and self.checkout.state is AUTHORIZED and self.checkout.has_transaction:
             if kind == _START:
                 self._relayed_status = status = message["status"]
                 self._is_relaying = True
@@ -552,7 +562,7 @@ class PaywallResponder:
 
     async def _run(self, app: ASGIApp) -> None:
         try:
-            if not self._is_open or self.checkout.state is not State.DECIDED:
+            if not self._is_open or self.checkout.state is not DECIDED:
                 # Without a proof there is no transaction, and no message to keep from the work.
                 await app(self._scope, self.receive if self.has_payment else self._receive, self.send)
         except Exception as error:
@@ -676,7 +686,7 @@ def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int
         return None if replacement is None else partial(_replace_response, scope, replacement)
     responder.strip_result(error)
     # The response may itself be sold, such as a page for all paths without a route.
-    is_begun = responder.has_payment and responder.checkout.state is State.AUTHORIZED
+    is_begun = responder.has_payment and responder.checkout.state is AUTHORIZED
     return partial(_note_handled, responder) if is_begun else None
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from faregate.checkout.checkout import Checkout, Restore
-from faregate.checkout.states import State
+from faregate.checkout.states import AUTHORIZED, COMPLETED, COMPLETING, DECIDED
 from faregate.core import responses
 from faregate.core.driver import adrive
 from faregate.core.interfaces import Flow
@@ -51,7 +51,7 @@ class AsyncCheckout(Checkout):
 
     async def acomplete(self) -> Response:
         """Complete the payment with the buffered response; return what the payer gets."""
-        if self._answer is not None and self.state is State.DECIDED:
+        if self._answer is not None and self.state is DECIDED:
             return self._answer
         return await self._afinish(self._make_result())
 
@@ -60,15 +60,15 @@ class AsyncCheckout(Checkout):
 
         Raises `error` again if the framework answers it.
         """
-        if self.state is State.AUTHORIZED:
+        if self.state is AUTHORIZED:
             return await self._afinish(self._make_failure(error), isinstance(error, GeneratorExit))
-        if self.state in (State.COMPLETING, State.COMPLETED):
+        if self.state in (COMPLETING, COMPLETED):
             return await self.wait_completed()
         return self._get_decided(error)
 
     async def wait_completed(self) -> Response:
         """Wait for a completion that goes on although the application was cancelled in it."""
-        if self.state is State.COMPLETING:
+        if self.state is COMPLETING:
             from anyio import Event
 
             self._completion = self._completion or Event()
@@ -83,7 +83,7 @@ class AsyncCheckout(Checkout):
         await self._lift_deadline()
         if not is_closing:
             await raise_pending_cancellation()
-            if self.state is not State.AUTHORIZED:  # another task of the handler's was faster
+            if self.state is not AUTHORIZED:  # another task of the handler's was faster
                 return await self.wait_completed()
         flow = self._begin_completion(self._paywall.async_backend, result)
         await run(partial(self._drive_to_end, flow, result))
@@ -102,8 +102,8 @@ class AsyncCheckout(Checkout):
         try:
             self._set_answer(await adrive(flow, result))
         finally:
-            if self.state is State.COMPLETING:  # the flow raised, so that there is no answer
-                self._move(State.COMPLETED)
+            if self.state is COMPLETING:  # the flow raised, so that there is no answer
+                self._move(COMPLETED)
                 if self._work is not None:
                     self._work.restore()
             if self._completion is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from faregate.checkout.checkout import Checkout, Restore
-from faregate.checkout.states import State
+from faregate.checkout.states import AUTHORIZED, DECIDED
 from faregate.core.driver import drive
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
 from faregate.core.reported_values import Payment
@@ -42,7 +42,7 @@ class BlockingCheckout(Checkout):
 
     def complete(self) -> Response:
         """Complete the payment with the buffered response; return what the payer gets."""
-        if self._answer is not None and self.state is State.DECIDED:
+        if self._answer is not None and self.state is DECIDED:
             return self._answer
         return self._finish(self._make_result())
 
@@ -51,7 +51,7 @@ class BlockingCheckout(Checkout):
 
         Raises `error` again where its framework answers it.
         """
-        if self.state is State.AUTHORIZED:
+        if self.state is AUTHORIZED:
             return self._finish(self._make_failure(error))
         return self._get_decided(error)
 

@@ -32,7 +32,21 @@ from faregate.checkout.offer_choice import NOT_CHOSEN, NOT_CHOSEN_PAID, pick_off
 from faregate.checkout.openapi_operations import Operation, PathTemplate, merge_operation, read_path_template
 from faregate.checkout.path_rules import NO_RULES, PathMatch
 from faregate.checkout.paywall_answers import ANSWERS
-from faregate.checkout.states import PASSING, TRANSITIONS, Answerer, State
+from faregate.checkout.states import (
+    AUTHORIZED,
+    AUTHORIZING,
+    CLOSED,
+    COMPLETED,
+    COMPLETING,
+    DECIDED,
+    FREE,
+    NEW,
+    PASSING,
+    SOLD_INSIDE,
+    TRANSITIONS,
+    Answerer,
+    State,
+)
 from faregate.core import responses
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
@@ -186,7 +200,7 @@ class Checkout:
         find_bypass: FindBypass = _find_no_bypass,
         *,
         read_body: ReadBody | None = None,
-        state: State = State.NEW,
+        state: State = NEW,
         offers_made: list[Offer] | None = None,
     ) -> None:
         self.state = state
@@ -200,7 +214,7 @@ class Checkout:
         self._offers_made: list[Offer] = [] if offers_made is None else offers_made
         if offers_made is None:
             OFFERS_MADE.set(self._offers_made)
-        if state is State.FREE:
+        if state is FREE:
             self._offers_at_start = 0
         if path_match.ambiguous:
             self._refuse_path()
@@ -219,7 +233,7 @@ class Checkout:
     @property
     def is_selling_work(self) -> bool:
         """Whether the application now sends work that is sold, and not proven to be paid yet."""
-        return self.state is State.AUTHORIZED and self.has_transaction
+        return self.state is AUTHORIZED and self.has_transaction
 
     def may_be_result(self, status: int) -> bool:
         """Whether a response of the handler with this status may be, or come of, its result."""
@@ -257,7 +271,7 @@ class Checkout:
         Something between the paywall and the router that rewrites paths may also answer for a handler whose
         price is not found by the path of the request. Raises `ConfigurationError`.
         """
-        if self.state in (State.NEW, State.SOLD_INSIDE) and self.path_match.is_path:
+        if self.state in (NEW, SOLD_INSIDE) and self.path_match.is_path:
             incoming = self.incoming
             if incoming.path in paths:
                 return
@@ -283,7 +297,7 @@ class Checkout:
 
         Raises `ConfigurationError`.
         """
-        if self.path_match.offer is None or self.state is not State.AUTHORIZED:
+        if self.path_match.offer is None or self.state is not AUTHORIZED:
             return
         if self.is_prefix_called:
             self._raise_sold_twice(_CALLED_TWICE.format(self.path_match.prefix))
@@ -303,7 +317,7 @@ class Checkout:
         Raises `ConfigurationError` after the response has begun, awaited or not.
         """
         self._expected = sold
-        if self.state is State.FREE:
+        if self.state is FREE:
             self._raise_late_price(sold)
 
     def _admit(self, offer: Offer) -> bool:
@@ -311,7 +325,7 @@ class Checkout:
 
         Raises `ConfigurationError`.
         """
-        if self.state is State.CLOSED:
+        if self.state is CLOSED:
             # The client is gone (a thread outlived its request, or a request began inside this one), or a
             # stream is being sent: it must not carry a result whose payment was asked for too late.
             self.late = ConfigurationError(f"A handler sells {offer.sells!r} after its request has ended.")
@@ -322,7 +336,7 @@ class Checkout:
             if self._asks_left is not None:
                 self._asks_left -= 1
             return False
-        if self.state is State.FREE:
+        if self.state is FREE:
             self._raise_late_price(offer)
         if self._sold is not None:
             self._refuse_second(offer)
@@ -334,13 +348,13 @@ class Checkout:
         if not self.path_match.is_path:
             self._refuse_path()
         incoming = self.incoming
-        if incoming.is_upgrade and self.state is not State.DECIDED:
+        if incoming.is_upgrade and self.state is not DECIDED:
             # What a handler sends over the connection itself leaves before its payment is proven.
             self.refuse(400, "upgrade_not_sold", _UPGRADE_NOT_SOLD)
-        if incoming.request.method == "OPTIONS" and self.state is not State.DECIDED:
+        if incoming.request.method == "OPTIONS" and self.state is not DECIDED:
             # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
             self._decide(Response(204, (responses.NO_STORE,)))
-        if self.state is State.DECIDED:
+        if self.state is DECIDED:
             return False
         self._sold = offer  # now: while a function chooses, another task could ask
         return True
@@ -364,7 +378,7 @@ class Checkout:
         self.late = self._mistake = ConfigurationError(
             f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
         )
-        self._move(State.DECIDED)
+        self._move(DECIDED)
         raise self.late
 
     def _pick(self, sold: Offer, chosen: object) -> Offer:
@@ -378,7 +392,7 @@ class Checkout:
         return offer
 
     def _begin_flow(self, backend: Backend, sold: Offer, offer: Offer) -> Flow[Response]:
-        self._move(State.AUTHORIZING)
+        self._move(AUTHORIZING)
         incoming = self.incoming
         unbound = incoming.request
         request = Request(unbound.method, unbound.url, unbound.headers, self._body_digest)
@@ -436,7 +450,7 @@ class Checkout:
                 self._paywall.record_price(self._offer, step)
             self._decide(step)
             return
-        self._move(State.AUTHORIZED)
+        self._move(AUTHORIZED)
         self._handler_step = step
         self.payment = Payment(step.transaction_id, step.request.offer.sells, step.request.http.headers)
         self.has_transaction = step.transaction_id is not None
@@ -469,7 +483,7 @@ class Checkout:
         Raises `ConfigurationError`.
         """
         error = ConfigurationError(mistake)
-        if self.state is State.FREE:
+        if self.state is FREE:
             self.late = error  # a response is on its way, and takes no other
         self._decide_mistake(error)
         raise error
@@ -485,7 +499,7 @@ class Checkout:
         """End a response that is on its way. Raises `ConfigurationError`."""
         self.late = mistake
         # If it is CLOSED, nothing is left to decide: a server sends what a generator still gives.
-        if self.state is State.FREE:
+        if self.state is FREE:
             self._decide_mistake(mistake)
         raise mistake
 
@@ -494,8 +508,8 @@ class Checkout:
 
         `status` is that of its answer, when there is one.
         """
-        if self.state is State.NEW:
-            self._move(State.SOLD_INSIDE)
+        if self.state is NEW:
+            self._move(SOLD_INSIDE)
         self._inside_status = status
 
     def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
@@ -503,10 +517,10 @@ class Checkout:
 
         `read_headers` reads its headers. Raises `ConfigurationError` for a response in place of sold work.
         """
-        if self.state is State.DECIDED:
+        if self.state is DECIDED:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
-        if self.state is State.SOLD_INSIDE:
+        if self.state is SOLD_INSIDE:
             if status != self._inside_status and not is_error(status):
                 self.withhold(COPIED)  # the status is another one, so a cache may have answered
             self.has_called_handler = None
@@ -529,7 +543,7 @@ class Checkout:
             if self.path_match.refused:
                 self.refuse_unsold()
                 return False
-        self._move(State.FREE)
+        self._move(FREE)
         self._offers_at_start = len(self._offers_made)
         if self.outer is not None:
             self.outer.has_called_handler = self.has_called_handler
@@ -612,7 +626,7 @@ class Checkout:
         self._mistake = mistake
 
     def _decide(self, answer: Response) -> None:
-        self._move(State.DECIDED)
+        self._move(DECIDED)
         self._answer = self._present(answer)
         if self.outer is not None:
             self.outer.mark_sold_inside(answer.status)
@@ -635,7 +649,7 @@ class Checkout:
 
     def note_answered_error(self) -> None:
         """Note that the work raised: an answer without an error status is then no result."""
-        if self.state is State.AUTHORIZED:
+        if self.state is AUTHORIZED:
             self.answerer = Answerer.ERROR_HANDLER
 
     def note_no_result(self) -> None:
@@ -672,9 +686,9 @@ class Checkout:
         It does unless the error is answered by `fail`, or is our own way to stop the handler. A seller's
         configuration error is raised to the server if it has decided the payer's answer.
         """
-        if self.state is State.AUTHORIZED:
+        if self.state is AUTHORIZED:
             return False
-        if self.state is State.DECIDED:
+        if self.state is DECIDED:
             return error is self._mistake
         return not _is_skip(error)
 
@@ -683,9 +697,9 @@ class Checkout:
 
         A flow that completes goes on. Any other is closed, and its payment left to the sweep.
         """
-        is_completed = self.state is State.COMPLETED
-        must_close_flow = not is_completed and self.state is not State.COMPLETING
-        self.state = State.CLOSED  # from every state
+        is_completed = self.state is COMPLETED
+        must_close_flow = not is_completed and self.state is not COMPLETING
+        self.state = CLOSED  # from every state
         if self._work is not None and not is_completed:  # a completed one was restored or released
             self._work.restore()
             self._work.end(None)
@@ -727,14 +741,14 @@ class Checkout:
         answer = self._answer = self._present(answer)
         if self.outer is not None:
             self.outer.mark_sold_inside(answer.status)
-        if self.state is State.COMPLETING:  # CLOSED: the server left, and this went on
-            self._move(State.COMPLETED)
+        if self.state is COMPLETING:  # CLOSED: the server left, and this went on
+            self._move(COMPLETED)
         if self._work is not None:
             self._work.restore(is_released=answer.released)
         return answer
 
     def _get_decided(self, error: BaseException) -> Response:
-        if self._answer is None or self.state is not State.DECIDED:
+        if self._answer is None or self.state is not DECIDED:
             raise error
         return self._answer
 
@@ -744,7 +758,7 @@ class Checkout:
             raise RuntimeError("nothing was authorized")
         if self._work is not None:
             self._work.end(result)
-        self._move(State.COMPLETING)
+        self._move(COMPLETING)
         self._handler_step.backend = backend
         return self._flow
 

@@ -1,6 +1,7 @@
 """The states of a checkout, and which of them may follow which: a table. And who answers for its handler."""
 
 from enum import Enum, auto
+from typing import Final
 
 
 class State(Enum):
@@ -23,21 +24,33 @@ class State(Enum):
     CLOSED = auto()
 
 
+# Python 3.11 takes 0.2 us to find a member in its class, and a request asks for twenty.
+NEW: Final = State.NEW
+SOLD_INSIDE: Final = State.SOLD_INSIDE
+FREE: Final = State.FREE
+AUTHORIZING: Final = State.AUTHORIZING
+AUTHORIZED: Final = State.AUTHORIZED
+DECIDED: Final = State.DECIDED
+COMPLETING: Final = State.COMPLETING
+COMPLETED: Final = State.COMPLETED
+CLOSED: Final = State.CLOSED
+
+
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset((State.SOLD_INSIDE, State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
-    State.SOLD_INSIDE: frozenset((State.FREE, State.AUTHORIZING, State.DECIDED, State.CLOSED)),
+    NEW: frozenset((SOLD_INSIDE, FREE, AUTHORIZING, DECIDED, CLOSED)),
+    SOLD_INSIDE: frozenset((FREE, AUTHORIZING, DECIDED, CLOSED)),
     # An application may send a second start. It is judged like the first, and replaces it.
-    State.FREE: frozenset((State.FREE, State.DECIDED, State.CLOSED)),
+    FREE: frozenset((FREE, DECIDED, CLOSED)),
     # FREE: the journal or the service raised, and the framework answers that.
-    State.AUTHORIZING: frozenset((State.AUTHORIZED, State.FREE, State.DECIDED, State.CLOSED)),
-    State.AUTHORIZED: frozenset((State.COMPLETING, State.CLOSED)),
-    State.DECIDED: frozenset((State.DECIDED, State.CLOSED)),
-    State.COMPLETING: frozenset((State.COMPLETED, State.CLOSED)),
-    State.COMPLETED: frozenset((State.CLOSED,)),
-    State.CLOSED: frozenset((State.CLOSED,)),
+    AUTHORIZING: frozenset((AUTHORIZED, FREE, DECIDED, CLOSED)),
+    AUTHORIZED: frozenset((COMPLETING, CLOSED)),
+    DECIDED: frozenset((DECIDED, CLOSED)),
+    COMPLETING: frozenset((COMPLETED, CLOSED)),
+    COMPLETED: frozenset((CLOSED,)),
+    CLOSED: frozenset((CLOSED,)),
 }
 
-PASSING = (State.NEW, State.SOLD_INSIDE, State.AUTHORIZING, State.FREE)
+PASSING = (NEW, SOLD_INSIDE, AUTHORIZING, FREE)
 """States in which the application's response leaves unchanged, if `Checkout.allow_unpaid` allows it."""
 
 

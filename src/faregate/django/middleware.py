@@ -19,7 +19,7 @@ from faregate.checkout.context_variables import WorkContext
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.shielding import is_cancelled_from_outside, make_scope, run_shielded
-from faregate.checkout.states import State
+from faregate.checkout.states import AUTHORIZED, DECIDED
 from faregate.core.models import Offer
 from faregate.core.unpaid_responses import Bypass, may_be_result
 from faregate.django import conf
@@ -142,7 +142,7 @@ class PaywallMiddleware:
     def _serve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
         try:
-            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
+            if checkout.state is DECIDED:  # the path itself is refused: no view runs
                 return _answer_unpaid(checkout, request, None)
             offer = checkout.prefix_offer
             # With a payment, the view runs in a context of its own.
@@ -151,7 +151,7 @@ class PaywallMiddleware:
             if not response:
                 call = partial(self.get_response, request)
                 response = call() if work is None else work.run(call)
-            if checkout.state is not State.AUTHORIZED:
+            if checkout.state is not AUTHORIZED:
                 if work is not None:
                     work.adopt()
                 return _answer_unpaid(checkout, request, response)
@@ -174,11 +174,11 @@ class PaywallMiddleware:
     async def _aserve(self, checkout: DjangoCheckout, request: HttpRequest) -> HttpResponseBase:
         response: Any = None
         try:
-            if checkout.state is State.DECIDED:  # the path itself is refused: no view runs
+            if checkout.state is DECIDED:  # the path itself is refused: no view runs
                 return _answer_unpaid(checkout, request, None)
             offer = checkout.prefix_offer
             response = (offer and await aauthorize(request, offer)) or await self.get_response(request)
-            if checkout.state is not State.AUTHORIZED:
+            if checkout.state is not AUTHORIZED:
                 return _answer_unpaid(checkout, request, response)
             await aread_response(response, checkout)
             answer = await checkout.acomplete()

@@ -16,7 +16,7 @@ from faregate.checkout.argument_checks import check_blocking, check_choose
 from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.copy_detection import RESULTS
 from faregate.checkout.handlers import OFFER, find_offers, mark_price
-from faregate.checkout.states import State
+from faregate.checkout.states import AUTHORIZED, DECIDED, NEW
 from faregate.checkout.wrapped_callables import is_async
 from faregate.checkout.wsgi_environ import find_path, list_path_headers
 from faregate.core.models import Choose, Offer
@@ -201,16 +201,16 @@ def mark_results(app: Flask) -> None:
         if sold is not None:
             _forbid_storing(response, sold)
         checkout = find_checkout(environ)
-        if checkout is not None and checkout.state is State.AUTHORIZED:
+        if checkout is not None and checkout.state is AUTHORIZED:
             checkout.note_status(response.status_code)
         if checkout is not None and response.is_sequence:
             # Functions after the request may compress or change what the cache keeps as it is here.
-            if checkout.state is State.AUTHORIZED and not is_error(response.status_code):
+            if checkout.state is AUTHORIZED and not is_error(response.status_code):
                 chunks: Any = response.response
                 is_one = len(chunks) == 1 and type(chunks[0]) is bytes  # as Flask makes them
                 checkout.recorded = chunks[0] if is_one else response.get_data()
                 RESULTS.add(checkout.recorded)
-            elif checkout.state is State.NEW:
+            elif checkout.state is NEW:
                 checkout.check_body(response.iter_encoded())
                 if RESULTS.longest:
                     own = response.get_data()
@@ -346,7 +346,7 @@ def check_response(response: Response) -> Response:
     if checkout is None:
         return response
     checkout.checked_status = response.status_code
-    if checkout.state is State.DECIDED:
+    if checkout.state is DECIDED:
         return response
     if checkout.payment is not None:
         directives = getattr(response, _CACHING, None)

@@ -19,7 +19,7 @@ from werkzeug.routing import Rule
 
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.handlers import pick_method
-from faregate.checkout.states import State
+from faregate.checkout.states import AUTHORIZED
 from faregate.core.models import Headers, Offer
 from faregate.core.models import Response as Result
 from faregate.core.unpaid_responses import Bypass, is_error
@@ -248,7 +248,7 @@ class DeferredSave:
 
     def __call__(self, app: Flask, session: SessionMixin, response: Response) -> None:
         checkout = find_checkout(request.environ) if has_request_context() else None
-        if checkout is None or checkout.state is not State.AUTHORIZED:
+        if checkout is None or checkout.state is not AUTHORIZED:
             self._save(app, session, response)
             return
         context = copy_context()  # an interface may speak of the request, whose context ends before

@@ -18,7 +18,7 @@ from faregate.checkout.checkout import SkipHandler, build_timeout_error
 from faregate.checkout.descriptions import HandlerInfo
 from faregate.checkout.openapi_operations import Operation, build_content
 from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_from_outside, make_scope
-from faregate.checkout.states import PASSING, State
+from faregate.checkout.states import AUTHORIZED, COMPLETED, COMPLETING, PASSING
 from faregate.core.models import Offer, Response
 from faregate.core.reported_values import Payment
 from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
@@ -128,12 +128,12 @@ class ToolCall:
         its call, and give the result to a later request. Raises `ConfigurationError` if the call was
         answered meanwhile, and not paid.
         """
-        if self._checkout.state is State.AUTHORIZED:
+        if self._checkout.state is AUTHORIZED:
             self._checkout.check_deadline()
             if not (isinstance(result, CallToolResult) and result.is_error):
                 self._has_returned = True
             return
-        if self._checkout.state in (State.COMPLETING, State.COMPLETED):
+        if self._checkout.state in (COMPLETING, COMPLETED):
             self._is_released = (await self._checkout.wait_completed()).released
         if not self._is_released:
             raise ConfigurationError(_DETACHED)
@@ -184,7 +184,7 @@ class ToolCall:
         return NotBillable(_MADE_OF_RESULT)
 
     async def _take(self, result: Result) -> Result:
-        if self._checkout.state is State.AUTHORIZED:
+        if self._checkout.state is AUTHORIZED:
             try:
                 if self._checkout.is_selling_work:
                     if is_stale(result):
