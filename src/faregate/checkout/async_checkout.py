@@ -3,9 +3,12 @@
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
 
 from faregate.checkout.checkout import Checkout, Restore
+from faregate.checkout.shielding import get_time, raise_pending_cancellation, run_shielded, run_uncancelled
 from faregate.checkout.states import AUTHORIZED, COMPLETED, COMPLETING, DECIDED
 from faregate.core import responses
 from faregate.core.driver import adrive
@@ -13,10 +16,6 @@ from faregate.core.interfaces import Flow
 from faregate.core.models import Choose, HandlerResult, Offer, OfferChoice, Response
 from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    # Modules for event loops are imported where they are used: a blocking process needs 50 modules less.
-    import anyio
 
 AsyncAsk = Callable[[Choose], Awaitable[object]]
 """`blocking_checkout.Ask`, async."""
@@ -28,8 +27,8 @@ class AsyncCheckout(Checkout):
     `cancel_scope` is the scope in which an async handler runs, if it can be cancelled.
     """
 
-    cancel_scope: "anyio.CancelScope | None" = None
-    _completion: "anyio.Event | None" = None
+    cancel_scope: anyio.CancelScope | None = None
+    _completion: anyio.Event | None = None
 
     async def aauthorize(
         self, sold: Offer, snapshot: Callable[[], Restore], ask: AsyncAsk | None = None
@@ -44,8 +43,6 @@ class AsyncCheckout(Checkout):
                 self._decide_mistake(mistake)
                 raise
             if self._work is not None and self.cancel_scope is not None:
-                from faregate.checkout.shielding import get_time
-
                 self.cancel_scope.deadline = get_time() + self._work.seconds
         return self._get_payment()
 
@@ -69,15 +66,11 @@ class AsyncCheckout(Checkout):
     async def wait_completed(self) -> Response:
         """Wait for a completion that goes on although the application was cancelled in it."""
         if self.state is COMPLETING:
-            from anyio import Event
-
-            self._completion = self._completion or Event()
+            self._completion = self._completion or anyio.Event()
             await self._completion.wait()
         return self._answer or responses.build_unconfirmed(self.transaction_id)
 
     async def _afinish(self, result: HandlerResult | Exception, is_closing: bool = False) -> Response:
-        from faregate.checkout.shielding import raise_pending_cancellation, run_shielded, run_uncancelled
-
         # A coroutine that ends in GeneratorExit is being closed, and may wait for nothing.
         run = run_shielded if is_closing else run_uncancelled
         await self._lift_deadline()
@@ -93,9 +86,7 @@ class AsyncCheckout(Checkout):
         if self.cancel_scope is not None:
             if self.cancel_scope.cancel_called:
                 # A cancellation is pending: let it be raised here, or it would interrupt the completion.
-                from anyio.lowlevel import checkpoint
-
-                await checkpoint()
+                await anyio.lowlevel.checkpoint()
             self.cancel_scope.deadline = math.inf
 
     async def _drive_to_end(self, flow: Flow[Response], result: HandlerResult | Exception) -> None:
