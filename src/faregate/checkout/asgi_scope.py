@@ -227,7 +227,7 @@ def build_messages(response: Response, method: str) -> tuple[Message, Message]:
 
 
 def decode_headers(headers: Any) -> Headers:
-    return tuple([(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in headers])
+    return tuple([(str(name, "latin-1"), str(value, "latin-1")) for name, value in headers])
 
 
 def _encode_headers(headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -9,6 +9,7 @@ from time import monotonic
 
 from faregate.core.models import Headers, Request
 from faregate.core.request_headers import BadProof, find_proof
+from faregate.core.responses import TRANSACTION
 from faregate.core.unpaid_responses import find_transaction
 
 _SIZE = 1024
@@ -24,8 +25,9 @@ class AnswerRecord:
 
     def add(self, request: Request, status: int, headers: Headers) -> None:
         """Remember an answer of a paywall to this request, if it is about a payment."""
-        transaction, proof = find_transaction(headers), _hash_proof(request)
-        if transaction is None or proof is None:
+        # By its name as a paywall spells it: most answers are results with headers of their own.
+        transaction = dict(headers).get(TRANSACTION)
+        if transaction is None or (proof := _hash_proof(request)) is None:
             return
         answers = self._answers
         answers.pop(transaction, None)  # the newest one is the last of the dict

@@ -107,9 +107,9 @@ class Snapshot:
 
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
+        # By their names first: most of a scope is the protocol's.
         for name, value in mapping.items():
-            kind = _get_type(value)
-            if kind not in _ATOMS and name not in left_alone and not _is_left_alone(kind, False):
+            if name not in left_alone and not _is_left_alone(_get_type(value), False):
                 self.take(value)
 
 
