@@ -184,17 +184,17 @@ MUTANTS = (
     Mutant("no-receipt-needed", INTERPRET, "    if not _has_receipt(result):\n", "    if False:\n"),
     Mutant("202-succeeded-is-proof", INTERPRET, "if reply.status == 202:", "if False:"),
     Mutant("unknown-status-is-success", INTERPRET, 'case "succeeded":', 'case "succeeded" | "novel":'),
-    Mutant("release-without-outcome", ROW, "if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(\n"
+    Mutant("release-without-outcome", ROW, "if self.state not in (SUCCEEDED, STUCK) or not isinstance(\n"
            "            self.outcome, WorkSucceeded\n        ):",
-           "if self.state not in (RowState.SUCCEEDED, RowState.STUCK, RowState.RUNNING):"),
+           "if self.state not in (SUCCEEDED, STUCK, RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield backend.log_warning("access granted a transaction without a proof", transaction_id)\n'
            "            return (yield from _refuse(backend, request, responses.build_unavailable(502)))",
            "return (yield from _serve_free(backend, request, revision, AccessFree()))"),
     Mutant("run-without-start", FLOW, "if started is not True:", "if False:"),
     Mutant("claim-never-busy", ROW, "if self.is_leased(now, policy, owner_until):\n            return InProgress()", "if False:\n            return InProgress()"),
-    Mutant("rerun-interrupted", ROW, "if self.state in (RowState.CLAIMED, RowState.UNSTARTED):\n            return self._claim_unstarted",
-           "if self.state in (RowState.CLAIMED, RowState.UNSTARTED, RowState.RUNNING):\n            return self._claim_unstarted"),
+    Mutant("rerun-interrupted", ROW, "if self.state in (CLAIMED, UNSTARTED):\n            return self._claim_unstarted",
+           "if self.state in (CLAIMED, UNSTARTED, RUNNING):\n            return self._claim_unstarted"),
     Mutant("any-request", ROW, "if fingerprint.request != self.request or (", "if ("),
     Mutant("transaction-not-unique", MEMORY, "return self._transactions.get(transaction_id, key) == key", "return True"),
     Mutant("no-fencing", ROW, "return self.fence == lease.fence and", "return"),
@@ -203,7 +203,7 @@ MUTANTS = (
            "        return LeaseLost()\n"
            "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
            "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
-    Mutant("decide-twice", ROW, "self._is_held(lease, RowState.RUNNING, *", "self._is_held(lease, RowState.RUNNING, RowState.SUCCEEDED, *"),
+    Mutant("decide-twice", ROW, "self._is_held(lease, RUNNING, *", "self._is_held(lease, RUNNING, SUCCEEDED, *"),
     Mutant("charge-for-cut-results", OUTCOME, "        _check_length(result.response, request.http.method)\n", ""),
     Mutant("charge-for-errors", OUTCOME, "if status in request.billable and", "if"),
     # What may leave unpaid (`core.unpaid_responses`)

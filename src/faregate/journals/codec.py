@@ -8,7 +8,7 @@ from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.keyring import Keyring
 from faregate.journals.row_rules import FIELDS, Row, get_values, size_of
-from faregate.journals.states import RowState
+from faregate.journals.states import SETTLED, SUCCEEDED, RowState
 from faregate.journals.store import COLUMNS, ENCRYPTED, Record
 
 _LENGTH_BYTES = 4
@@ -24,7 +24,7 @@ LARGE = 256 * 1024
 """A larger result is encrypted and decrypted in a thread: an event loop would stand still for long."""
 NOT_READ = WorkSucceeded(Response(0), (), 0)
 """The outcome of a row whose result was not read. That there is one, and that it is no failure, is known."""
-_HAS_RESULT = (RowState.SUCCEEDED, RowState.SETTLED)
+_HAS_RESULT = (SUCCEEDED, SETTLED)
 
 
 class Codec:

@@ -40,7 +40,7 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.row_rules import Fingerprint, Holder, Row, RowLease, find_use, hash_purchase, size_of
-from faregate.journals.states import RowState
+from faregate.journals.states import CLAIMED, STUCK
 from faregate.x402.headers import find_authorization
 
 _STALE_ENTRIES = 1000
@@ -243,7 +243,7 @@ class MemoryJournal:
             if row is None:
                 return True
             row.hold_or_mark_stuck(lease, self._clock(), self._policy)
-            return row.state is not RowState.STUCK
+            return row.state is not STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
         with self._lock:
@@ -297,7 +297,7 @@ class MemoryJournal:
         if row.may_be_forgotten(lease):
             self._forget(row)
             return True
-        return row.abandon_claim(lease, self._clock(), self._policy) and row.state is RowState.CLAIMED
+        return row.abandon_claim(lease, self._clock(), self._policy) and row.state is CLAIMED
 
     # Open payments
 

@@ -11,7 +11,7 @@ from faregate.journals.reader import describe_hold
 from faregate.journals.row_access import RowAccess, make_id
 from faregate.journals.row_operations import Procedure, Replace
 from faregate.journals.row_rules import IDENTIFIED, NOT_FETCHED, Row
-from faregate.journals.states import RowState
+from faregate.journals.states import PAID_NO_RESULT
 from faregate.journals.store import ENCRYPTED, Due, Record
 
 
@@ -117,7 +117,7 @@ class OpenPaymentQueue:
         """Do as `Row.drop_unfetched_result`, without the journal key: the sweep may not have it."""
         until = self._rows.clock() + self._policy.paid_retention
         changes: dict[str, Any] = {
-            "state": RowState.PAID_NO_RESULT.value,
+            "state": PAID_NO_RESULT.value,
             "expires_at": until,
             "forget_at": until,
             "size": 0,

@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 from faregate.frozen import frozen
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.row_rules import Row
-from faregate.journals.states import RowState
+from faregate.journals.states import (
+    CLAIMED,
+    FAILED,
+    PAID_NO_RESULT,
+    RUNNING,
+    SETTLED,
+    STUCK,
+    SUCCEEDED,
+    UNPAID,
+    UNSTARTED,
+    WAITING,
+)
 from faregate.x402.headers import find_payer, find_settlement
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}", re.ASCII)
@@ -111,19 +122,19 @@ class PaymentInfo:
 
 
 _OPEN = {
-    RowState.CLAIMED: PaymentStatus.NOT_ACCEPTED,
-    RowState.UNSTARTED: PaymentStatus.AUTHORIZED,
-    RowState.WAITING: PaymentStatus.SETTLING,
-    RowState.RUNNING: PaymentStatus.INTERRUPTED,
-    RowState.SUCCEEDED: PaymentStatus.UNPROVEN,
-    RowState.FAILED: PaymentStatus.WORK_FAILED,
-    RowState.STUCK: PaymentStatus.STUCK,
+    CLAIMED: PaymentStatus.NOT_ACCEPTED,
+    UNSTARTED: PaymentStatus.AUTHORIZED,
+    WAITING: PaymentStatus.SETTLING,
+    RUNNING: PaymentStatus.INTERRUPTED,
+    SUCCEEDED: PaymentStatus.UNPROVEN,
+    FAILED: PaymentStatus.WORK_FAILED,
+    STUCK: PaymentStatus.STUCK,
 }
 _FINAL = {
-    RowState.UNPAID: PaymentStatus.NOT_CHARGED,
-    RowState.PAID_NO_RESULT: PaymentStatus.PAID_WITHOUT_RESULT,
+    UNPAID: PaymentStatus.NOT_CHARGED,
+    PAID_NO_RESULT: PaymentStatus.PAID_WITHOUT_RESULT,
 }
-_LEASED = {RowState.CLAIMED: PaymentStatus.BEING_CHECKED, RowState.RUNNING: PaymentStatus.WORKING}
+_LEASED = {CLAIMED: PaymentStatus.BEING_CHECKED, RUNNING: PaymentStatus.WORKING}
 
 
 def describe_row(
@@ -138,7 +149,7 @@ def describe_row(
 ) -> PaymentInfo:
     """Describe a row. `size` is that of its result. `leased`: a request or a sweep works on it now."""
     payer, transaction_hash = find_parties(row)
-    is_final = row.expires_at is not None and row.state is not RowState.CLAIMED
+    is_final = row.expires_at is not None and row.state is not CLAIMED
     return PaymentInfo(
         namespace,
         _get_status(row, now, leased),
@@ -162,7 +173,7 @@ def describe_row(
 def _get_status(row: Row, now: float, leased: bool) -> PaymentStatus:
     if row.delivered:
         return PaymentStatus.DELIVERED
-    if row.state is RowState.SETTLED:
+    if row.state is SETTLED:
         is_over = row.expires_at is not None and row.expires_at <= now
         return PaymentStatus.EXPIRED if is_over else PaymentStatus.NOT_FETCHED
     if leased and row.state in _LEASED:
@@ -171,7 +182,7 @@ def _get_status(row: Row, now: float, leased: bool) -> PaymentStatus:
 
 
 def _has_delivered_result(row: Row, now: float) -> bool:
-    return row.state is RowState.SETTLED and row.delivered and not row.has_expired_result(now)
+    return row.state is SETTLED and row.delivered and not row.has_expired_result(now)
 
 
 def is_found_by(row: Row, reference: Reference) -> bool:

@@ -44,7 +44,7 @@ from faregate.journals.row_rules import (
     hash_purchase,
     size_of,
 )
-from faregate.journals.states import RowState
+from faregate.journals.states import CLAIMED, FAILED, RUNNING, STUCK, RowState
 from faregate.journals.store import PurchaseTaken, Record, TransactionTaken, may_be_removed
 
 # A failed attempt means that another writer made progress: so many in a row cannot be chance.
@@ -242,7 +242,7 @@ class Procedures:
         # Durable before the work begins: a power cut must not lose a payment that is open at the service.
         row, changed = yield from self._change(lease, change, durable=True)
         _check_known(row, transaction_id)
-        started = changed and row is not None and row.state is RowState.RUNNING
+        started = changed and row is not None and row.state is RUNNING
         if started:
             self._heartbeat.add(lease.key, seconds + policy.completion_lease)
         return started
@@ -262,7 +262,7 @@ class Procedures:
         except TransactionTaken:
             return False
         _check_known(row, transaction_id)
-        recorded = changed and row is not None and row.state is RowState.FAILED
+        recorded = changed and row is not None and row.state is FAILED
         if recorded:
             self._heartbeat.add(lease.key, policy.completion_lease)
         return recorded
@@ -300,7 +300,7 @@ class Procedures:
         row, _ = yield from self._change_and_end_lease(
             lease, lambda row: row.hold_or_mark_stuck(lease, now, policy)
         )
-        return row is None or row.state is not RowState.STUCK
+        return row is None or row.state is not STUCK
 
     def mark_stuck(self, lease: Lease, reason: str) -> Procedure[None]:
         now = self._clock()
@@ -361,7 +361,7 @@ class Procedures:
             if record is None:
                 return False
             row = yield from self._rows.unpack(record)
-            was_unused, after = row.state is RowState.CLAIMED, row.copy()
+            was_unused, after = row.state is CLAIMED, row.copy()
             if row.may_be_forgotten(lease):
                 done = yield self._rows.perform(Delete(row.key, record["stamp"]))
                 self._quota.free(int(done))

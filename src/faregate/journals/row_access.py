@@ -27,7 +27,7 @@ from faregate.journals.row_operations import (
     Run,
 )
 from faregate.journals.row_rules import Holder, Row, get_copy, size_of
-from faregate.journals.states import RowState
+from faregate.journals.states import FAILED, STUCK
 from faregate.journals.store import Record, RowStore
 
 
@@ -107,7 +107,7 @@ class RowAccess:
     def unpack(self, record: Record) -> Procedure[Row]:
         """Read the outcome as well, if the state does not tell what it is. Raises `JournalUnreadable`."""
         row = self.codec.unpack(record)
-        if row.state in (RowState.FAILED, RowState.STUCK):
+        if row.state in (FAILED, STUCK):
             row.outcome = yield from self.read_outcome(row.key)
         return row
 

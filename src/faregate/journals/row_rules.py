@@ -59,7 +59,21 @@ from faregate.core.request_headers import EXACT, PREDICTABLE, STABLE, find_heade
 from faregate.frozen import frozen
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.owner_locks import IS_DEAD, has_lock
-from faregate.journals.states import AWAITING_SETTLEMENT, FINAL, RowState
+from faregate.journals.states import (
+    AWAITING_SETTLEMENT,
+    CLAIMED,
+    FAILED,
+    FINAL,
+    PAID_NO_RESULT,
+    RUNNING,
+    SETTLED,
+    STUCK,
+    SUCCEEDED,
+    UNPAID,
+    UNSTARTED,
+    WAITING,
+    RowState,
+)
 from faregate.x402.headers import find_payer, find_validity
 
 IDENTIFIED = "i"
@@ -136,7 +150,7 @@ class Row:
     authorization_hash: str = ""
     purchase: str = ""
     forget_at: float | None = None
-    state: RowState = RowState.CLAIMED
+    state: RowState = CLAIMED
     generation: int = 1
     transaction_id: str = ""
     revision_id: str = ""
@@ -192,9 +206,9 @@ class Row:
             fingerprint.body and self.body and fingerprint.body != self.body
         ):
             return RequestMismatch()
-        if self.state is RowState.UNPAID:
+        if self.state is UNPAID:
             return AlreadyFailed(find_resumed(self.reason))
-        if self.state is RowState.PAID_NO_RESULT or self.has_expired_result(now):
+        if self.state is PAID_NO_RESULT or self.has_expired_result(now):
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
         # whether or not a result is being settled, and is never asked to come back for it.
@@ -202,11 +216,11 @@ class Row:
             return ClientMismatch()
         if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
             return ClientUnverified(self.transaction_id)
-        if self.state is RowState.SETTLED:
+        if self.state is SETTLED:
             return self._replay(replay, now, policy, holder.owner)
         if self.is_leased(now, policy, owner_until):
             return InProgress()
-        if self.state in (RowState.CLAIMED, RowState.UNSTARTED):
+        if self.state in (CLAIMED, UNSTARTED):
             return self._claim_unstarted(fingerprint, now, policy, holder)
         self.lease_to(holder, now + policy.completion_lease, now)
         return Recoverable(self.to_pending_payment(holder.seller))
@@ -215,7 +229,7 @@ class Row:
         self, fingerprint: Fingerprint, now: float, policy: JournalPolicy, holder: Holder
     ) -> Claim:
         """Bind a row whose work was not started to the client that comes now: there is no result yet."""
-        if self.state is RowState.CLAIMED:
+        if self.state is CLAIMED:
             # The row owes nothing yet and may expire, but not while the request that claims it is served.
             self.expires_at = now + 2 * policy.claim_lease
         lease = self.lease_to(holder, now + policy.claim_lease, now)
@@ -276,23 +290,23 @@ class Row:
     def has_expired_result(self, now: float) -> bool:
         """Whether its result was delivered, and is not delivered again: the time for that is over."""
         is_over = self.expires_at is not None and self.expires_at <= now
-        return self.state is RowState.SETTLED and self.delivered and is_over
+        return self.state is SETTLED and self.delivered and is_over
 
     def may_be_removed(self, now: float) -> bool:
         """Whether its time is over, as `faregate.journals.store.may_be_removed` says it of a record."""
-        until = self.forget_at if self.state is RowState.SETTLED else self.expires_at
+        until = self.forget_at if self.state is SETTLED else self.expires_at
         return until is not None and until <= now and not self.is_unfetched
 
     def drop_result(self) -> None:
         """Remember of a delivered payment only that it was paid. `RowStore.drop_results` does the same."""
-        self.state = RowState.PAID_NO_RESULT
+        self.state = PAID_NO_RESULT
         self.expires_at = self.forget_at
         self.outcome = None
         self.client = self.body = self.request_line = self.payment_response = self.receipt = ""
 
     def drop_unfetched_result(self, now: float, policy: JournalPolicy) -> None:
         """Remember of a payment that its result was not fetched, and what it was for."""
-        self.state = RowState.PAID_NO_RESULT
+        self.state = PAID_NO_RESULT
         self.expires_at = self.forget_at = now + policy.paid_retention
         self.outcome = None
         self.payment_response = ""
@@ -307,10 +321,10 @@ class Row:
     @property
     def is_unfetched(self) -> bool:
         """Whether it is paid, and its payer has not fetched the result."""
-        return self.state is RowState.SETTLED and not self.delivered
+        return self.state is SETTLED and not self.delivered
 
     def is_due(self, now: float) -> bool:
-        owed = self.expires_at is None and self.state is not RowState.STUCK
+        owed = self.expires_at is None and self.state is not STUCK
         return owed and self.due_at <= now and (self.lease_until <= now or not self.owner)
 
     def lease_to(self, holder: Holder, until: float, now: float) -> Lease:
@@ -323,7 +337,7 @@ class Row:
 
     def to_pending_payment(self, seller: str) -> PendingPayment:
         """Describe the row for recovery by a process that sells as `seller`."""
-        waiting = self.state is RowState.WAITING or (self.state is RowState.STUCK and self.outcome is None)
+        waiting = self.state is WAITING or (self.state is STUCK and self.outcome is None)
         return PendingPayment(
             RowLease(self.key, self.fence),
             self.proof,
@@ -336,7 +350,7 @@ class Row:
 
     def to_earlier_payment(self, now: float, policy: JournalPolicy, owner_until: float) -> EarlierPayment:
         """Describe the row to a later payment for the same purchase."""
-        is_interrupted = self.state is RowState.RUNNING and not self.is_leased(now, policy, owner_until)
+        is_interrupted = self.state is RUNNING and not self.is_leased(now, policy, owner_until)
         return EarlierPayment(self.transaction_id, is_interrupted)
 
     def to_hold_info(self) -> HoldInfo:
@@ -356,7 +370,7 @@ class Row:
 
     def may_start(self, lease: Lease, transaction_id: str) -> bool:
         fits = self.transaction_id in ("", transaction_id)
-        return fits and self._is_held(lease, RowState.CLAIMED, RowState.UNSTARTED)
+        return fits and self._is_held(lease, CLAIMED, UNSTARTED)
 
     def record_transaction(
         self,
@@ -370,7 +384,7 @@ class Row:
     ) -> bool:
         if not self.may_start(lease, transaction_id):
             return False
-        self._bind_transaction(RowState.RUNNING, transaction_id, revision_id)
+        self._bind_transaction(RUNNING, transaction_id, revision_id)
         self.purchase = purchase
         self.lease_until, self.touched_at = now + seconds + policy.completion_lease, now
         return True
@@ -387,7 +401,7 @@ class Row:
         """Decide in one write, before any work, that this payment fails, and remember what it led to."""
         if not self.may_start(lease, transaction_id):
             return False
-        self._bind_transaction(RowState.FAILED, transaction_id, revision_id)
+        self._bind_transaction(FAILED, transaction_id, revision_id)
         self.outcome = WorkFailed(name_resumption(resumed))
         self.lease_until, self.touched_at = now + policy.completion_lease, now
         return True
@@ -395,26 +409,26 @@ class Row:
     def record_pending(
         self, lease: Lease, transaction_id: str, revision_id: str, now: float, policy: JournalPolicy
     ) -> bool:
-        is_known = self.transaction_id == transaction_id and self._is_held(lease, RowState.WAITING)
+        is_known = self.transaction_id == transaction_id and self._is_held(lease, WAITING)
         if not (is_known or self.may_start(lease, transaction_id)):
             return False
-        self._bind_transaction(RowState.WAITING, transaction_id, revision_id)
+        self._bind_transaction(WAITING, transaction_id, revision_id)
         self._end_lease_and_back_off(now, policy)
         return True
 
     def learn_transaction(self, transaction_id: str, revision_id: str, waits: bool) -> bool:
         """Accept a transaction id without the lease. `waits`: it settles without work of ours."""
-        if self.state is not RowState.CLAIMED:
+        if self.state is not CLAIMED:
             return False
-        self._bind_transaction(RowState.WAITING if waits else RowState.UNSTARTED, transaction_id, revision_id)
+        self._bind_transaction(WAITING if waits else UNSTARTED, transaction_id, revision_id)
         return True
 
     def record_outcome(self, lease: Lease, outcome: Outcome, now: float, policy: JournalPolicy) -> bool:
         failed = isinstance(outcome, WorkFailed)
         # Recovery fails a payment whose work never began. It cannot succeed.
-        if not self._is_held(lease, RowState.RUNNING, *((RowState.UNSTARTED,) if failed else ())):
+        if not self._is_held(lease, RUNNING, *((UNSTARTED,) if failed else ())):
             return False
-        self.state = RowState.FAILED if failed else RowState.SUCCEEDED
+        self.state = FAILED if failed else SUCCEEDED
         self.outcome = outcome
         if failed:
             self.purchase = ""
@@ -425,7 +439,7 @@ class Row:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
         # A stuck row that is retried keeps its reason.
-        if self.state is not RowState.STUCK and now >= self.since + policy.max_age:
+        if self.state is not STUCK and now >= self.since + policy.max_age:
             return self.mark_stuck(lease, TOO_OLD, now)
         self._end_lease_and_back_off(now, policy)
         return True
@@ -442,7 +456,7 @@ class Row:
     def mark_stuck(self, lease: Lease, reason: str, now: float) -> bool:
         if not self._is_held(lease, *AWAITING_SETTLEMENT):
             return False
-        self.state = RowState.STUCK
+        self.state = STUCK
         self.reason = reason
         self._end_lease(now)
         return True
@@ -474,20 +488,18 @@ class Row:
             self.touched_at, self.expires_at = now, now + policy.undelivered_retention
             return True
         # It was settled without a delivery. This is the first one.
-        if self.state is RowState.SETTLED and delivered and not self.delivered:
+        if self.state is SETTLED and delivered and not self.delivered:
             self.fence = lease.fence
             self._deliver_first(now, policy, "")
             return True
-        if self.state not in (RowState.SUCCEEDED, RowState.STUCK) or not isinstance(
-            self.outcome, WorkSucceeded
-        ):
+        if self.state not in (SUCCEEDED, STUCK) or not isinstance(self.outcome, WorkSucceeded):
             return False
         # The whole time for which it is valid, of which a part is over: no more than that is left.
         # Read it before `_end` deletes the proof.
         validity = min(find_validity(self.proof), policy.paid_retention)
         self.forget_at = now + max(validity, _get_retention(policy))
         owner = self.owner if self.fence == lease.fence else ""
-        self._end(RowState.SETTLED, now)
+        self._end(SETTLED, now)
         self.fence = lease.fence
         self.payment_response = payment_response
         self.receipt = receipt
@@ -501,7 +513,7 @@ class Row:
     def _was_delivered_by(self, lease: Lease) -> bool:
         """Whether this lease delivered the result, and no later request has got it."""
         is_first = self.delivered and self.redelivered == 0
-        return self.state is RowState.SETTLED and is_first and self.fence == lease.fence
+        return self.state is SETTLED and is_first and self.fence == lease.fence
 
     def describe_settlement(self, lease: Lease, was_settled: bool, changed: bool) -> SettlementWrite:
         """Tell the writer of a settlement, after `record_settlement`, whether to count and to deliver.
@@ -524,7 +536,7 @@ class Row:
             return False
         # Read the payer before `_end` deletes the proof.
         self.payer = find_payer(self.proof)
-        self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
+        self._end(PAID_NO_RESULT if paid else UNPAID, now)
         self.outcome = None
         self._free_purchase_unless_named(failed=not paid)
         self.reason = reason
@@ -537,7 +549,7 @@ class Row:
 
         Call it only while no process has the lease.
         """
-        self._end(RowState.PAID_NO_RESULT if paid else RowState.UNPAID, now)
+        self._end(PAID_NO_RESULT if paid else UNPAID, now)
         self.outcome = None
         self._free_purchase_unless_named(failed=not paid)
         self.reason = reason
@@ -545,16 +557,16 @@ class Row:
 
     def may_be_forgotten(self, lease: Lease) -> bool:
         """Whether no other process ever had this claim, so that none can have learned of a transaction."""
-        return self._is_held(lease, RowState.CLAIMED) and self.generation == 1
+        return self._is_held(lease, CLAIMED) and self.generation == 1
 
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
         """End the lease of a claim that may not be forgotten: its payer may come at once, the sweep later."""
-        undecided = (RowState.STUCK,) if self.outcome is None else ()
-        if not self._is_held(lease, RowState.CLAIMED, RowState.UNSTARTED, RowState.WAITING, *undecided):
+        undecided = (STUCK,) if self.outcome is None else ()
+        if not self._is_held(lease, CLAIMED, UNSTARTED, WAITING, *undecided):
             return False
         self._end_lease(now)
-        if self.state not in (RowState.CLAIMED, RowState.UNSTARTED):
-            self.state = RowState.UNSTARTED
+        if self.state not in (CLAIMED, UNSTARTED):
+            self.state = UNSTARTED
             self.reason = ""
             # Only once: a payer who keeps asking must not put off the sweep each time.
             self.due_at = now + policy.claim_lease
@@ -678,7 +690,7 @@ def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]
 
 def find_use(state: RowState, transaction_id: str) -> InProgress | AlreadyUsed | None:
     """Tell what a row in this state makes of the same payment in another encoding; None if it is unused."""
-    if state is RowState.UNPAID:
+    if state is UNPAID:
         return None
     if state in FINAL:
         return AlreadyUsed(transaction_id)

@@ -6,7 +6,10 @@ from faregate.journals.states import (
     COLUMN_RULES,
     HAS_REASON,
     MAY_HAVE_REASON,
+    PAID_NO_RESULT,
+    SETTLED,
     TRANSITIONS,
+    UNPAID,
     ColumnRule,
     RowState,
 )
@@ -34,29 +37,29 @@ def build_checks(row: str = "") -> dict[str, str]:
     }
 
 
-UNFETCHED = f"state = {RowState.SETTLED.value!r} AND NOT delivered"
+UNFETCHED = f"state = {SETTLED.value!r} AND NOT delivered"
 """The rows that are paid and whose result the payer has not fetched."""
 
-DELIVERED = f"state = {RowState.SETTLED.value!r} AND delivered"
+DELIVERED = f"state = {SETTLED.value!r} AND delivered"
 """The rows whose result was delivered, and which still have it."""
 
-REMEMBERED = f"state = {RowState.PAID_NO_RESULT.value!r} AND delivered"
+REMEMBERED = f"state = {PAID_NO_RESULT.value!r} AND delivered"
 """The rows whose result was delivered, and which have it no more."""
 
 DROP_RESULT = (
-    f"state = {RowState.PAID_NO_RESULT.value!r}, stamp = -1 - stamp, expires_at = forget_at, client = '', "
+    f"state = {PAID_NO_RESULT.value!r}, stamp = -1 - stamp, expires_at = forget_at, client = '', "
     "body = '', size = 0, request_line = NULL, payment_response = NULL, receipt = NULL, result = NULL"
 )
 """The changes of `Row.drop_result`."""
 
 OTHER_ENCODING = (
-    f"state <> {RowState.UNPAID.value!r} "
-    f"AND (expires_at IS NULL OR expires_at > %s OR state = {RowState.SETTLED.value!r}) "
+    f"state <> {UNPAID.value!r} "
+    f"AND (expires_at IS NULL OR expires_at > %s OR state = {SETTLED.value!r}) "
     "ORDER BY transaction_id IS NULL LIMIT 1"
 )
 """The rest of `RowStore.find_authorization`; its parameter is the time."""
 
-IS_SETTLED = f"state = {RowState.SETTLED.value!r}"
+IS_SETTLED = f"state = {SETTLED.value!r}"
 
 FORBIDDEN_TRANSITION = " OR ".join(
     f"OLD.state = {state.value!r} AND NOT {_is_any('NEW.state', (state, *following))}"

@@ -6,7 +6,7 @@ are a safety net: `faregate.journals.row_rules.Row` is stricter, and never write
 """
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class RowState(Enum):
@@ -35,23 +35,36 @@ class RowState(Enum):
     """The service gives no answer that would end it; left to the payer or to an operator."""
 
 
-DECIDED = (RowState.SUCCEEDED, RowState.FAILED)
-FINAL = (RowState.SETTLED, RowState.UNPAID, RowState.PAID_NO_RESULT)
-OWED = (RowState.UNSTARTED, RowState.WAITING, RowState.RUNNING, *DECIDED, RowState.STUCK)
-AWAITING_SETTLEMENT = (*DECIDED, RowState.WAITING, RowState.STUCK)
-_NO_RESULT = (RowState.UNPAID, RowState.PAID_NO_RESULT)
+# Python 3.11 takes 0.2 us to find a member in its class: each sale asks for a dozen.
+CLAIMED: Final = RowState.CLAIMED
+UNSTARTED: Final = RowState.UNSTARTED
+WAITING: Final = RowState.WAITING
+RUNNING: Final = RowState.RUNNING
+SUCCEEDED: Final = RowState.SUCCEEDED
+FAILED: Final = RowState.FAILED
+SETTLED: Final = RowState.SETTLED
+UNPAID: Final = RowState.UNPAID
+PAID_NO_RESULT: Final = RowState.PAID_NO_RESULT
+STUCK: Final = RowState.STUCK
+
+
+DECIDED = (SUCCEEDED, FAILED)
+FINAL = (SETTLED, UNPAID, PAID_NO_RESULT)
+OWED = (UNSTARTED, WAITING, RUNNING, *DECIDED, STUCK)
+AWAITING_SETTLEMENT = (*DECIDED, WAITING, STUCK)
+_NO_RESULT = (UNPAID, PAID_NO_RESULT)
 
 TRANSITIONS: dict[RowState, tuple[RowState, ...]] = {
-    RowState.CLAIMED: (*OWED, *_NO_RESULT),
-    RowState.UNSTARTED: (*OWED, *_NO_RESULT),
-    RowState.WAITING: (*OWED, *_NO_RESULT),
-    RowState.RUNNING: (*OWED, *_NO_RESULT),
-    RowState.SUCCEEDED: (RowState.STUCK, *FINAL),
-    RowState.FAILED: (RowState.STUCK, *_NO_RESULT),
-    RowState.STUCK: (*OWED, *FINAL),
-    RowState.SETTLED: (RowState.PAID_NO_RESULT,),
-    RowState.UNPAID: (),
-    RowState.PAID_NO_RESULT: (),
+    CLAIMED: (*OWED, *_NO_RESULT),
+    UNSTARTED: (*OWED, *_NO_RESULT),
+    WAITING: (*OWED, *_NO_RESULT),
+    RUNNING: (*OWED, *_NO_RESULT),
+    SUCCEEDED: (STUCK, *FINAL),
+    FAILED: (STUCK, *_NO_RESULT),
+    STUCK: (*OWED, *FINAL),
+    SETTLED: (PAID_NO_RESULT,),
+    UNPAID: (),
+    PAID_NO_RESULT: (),
 }
 """The states that may follow each state, besides itself.
 
@@ -72,26 +85,24 @@ class ColumnRule(NamedTuple):
     optional_in: tuple[RowState, ...] = ()
 
 
-HAS_REASON = (RowState.STUCK,)
+HAS_REASON = (STUCK,)
 """Exactly these states, besides those of `MAY_HAVE_REASON`, have a reason."""
 MAY_HAVE_REASON = _NO_RESULT
 
 COLUMN_RULES = (
-    ColumnRule("claimed_has_no_transaction", "transaction_id", True, (RowState.CLAIMED,)),
+    ColumnRule("claimed_has_no_transaction", "transaction_id", True, (CLAIMED,)),
     ColumnRule("owed_never_expires", "expires_at", True, OWED),
-    ColumnRule("decided_has_outcome", "result", False, (*DECIDED, RowState.SETTLED), (RowState.STUCK,)),
-    ColumnRule("settled_is_paid", "payment_response", False, (RowState.SETTLED,)),
-    ColumnRule("settled_has_its_receipt", "receipt", False, (RowState.SETTLED,), (RowState.PAID_NO_RESULT,)),
-    ColumnRule("settled_is_remembered", "forget_at", False, (RowState.SETTLED,), (RowState.PAID_NO_RESULT,)),
+    ColumnRule("decided_has_outcome", "result", False, (*DECIDED, SETTLED), (STUCK,)),
+    ColumnRule("settled_is_paid", "payment_response", False, (SETTLED,)),
+    ColumnRule("settled_has_its_receipt", "receipt", False, (SETTLED,), (PAID_NO_RESULT,)),
+    ColumnRule("settled_is_remembered", "forget_at", False, (SETTLED,), (PAID_NO_RESULT,)),
     ColumnRule("proof_until_final", "proof", True, FINAL),
-    ColumnRule(
-        "payer_without_receipt", "payer", True, (RowState.CLAIMED, *OWED, RowState.SETTLED), _NO_RESULT
-    ),
+    ColumnRule("payer_without_receipt", "payer", True, (CLAIMED, *OWED, SETTLED), _NO_RESULT),
     ColumnRule(
         "purchase_since_start",
         "purchase",
         True,
-        (RowState.CLAIMED, RowState.UNSTARTED, RowState.WAITING, RowState.FAILED, RowState.UNPAID),
-        (RowState.RUNNING, RowState.SUCCEEDED, RowState.STUCK, RowState.SETTLED, RowState.PAID_NO_RESULT),
+        (CLAIMED, UNSTARTED, WAITING, FAILED, UNPAID),
+        (RUNNING, SUCCEEDED, STUCK, SETTLED, PAID_NO_RESULT),
     ),
 )

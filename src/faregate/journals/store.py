@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypedDict
 
-from faregate.journals.states import RowState
+from faregate.journals.states import SETTLED
 
 
 class Record(TypedDict):
@@ -90,7 +90,7 @@ ENCRYPTED = ("proof", "request_line", "payer", "payment_response", "receipt", "r
 def may_be_removed(record: Record, now: float) -> bool:
     """Whether its time is over. That a settled row was paid is remembered for longer than its result."""
     until = record["expires_at"]
-    if record["state"] == RowState.SETTLED.value:
+    if record["state"] == SETTLED.value:
         # A result that its payer has not fetched is served until a sweep removes it.
         until = record["forget_at"] if record["delivered"] else None
     return until is not None and until <= now

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, ClassVar
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-from faregate.journals.states import COLUMN_RULES, HAS_REASON, MAY_HAVE_REASON, ColumnRule, RowState
+from faregate.journals.states import (
+    COLUMN_RULES,
+    HAS_REASON,
+    MAY_HAVE_REASON,
+    PAID_NO_RESULT,
+    SETTLED,
+    ColumnRule,
+    RowState,
+)
 
 if TYPE_CHECKING:
     Text = models.CharField[str, str]
@@ -38,13 +46,13 @@ def _exactly(condition: Q, states: tuple[str, ...]) -> Q:
     return (among & condition) | (~among & ~condition)
 
 
-UNFETCHED = Q(state=RowState.SETTLED.value, delivered=False)
+UNFETCHED = Q(state=SETTLED.value, delivered=False)
 """The rows that are paid and whose result was not fetched."""
 
 
-DELIVERED = Q(state=RowState.SETTLED.value, delivered=True)
+DELIVERED = Q(state=SETTLED.value, delivered=True)
 """The rows whose result was delivered, and which still have it."""
-REMEMBERED = Q(state=RowState.PAID_NO_RESULT.value, delivered=True)
+REMEMBERED = Q(state=PAID_NO_RESULT.value, delivered=True)
 """The rows whose result was delivered, and which have it no more."""
 
 

@@ -26,7 +26,7 @@ from faregate.django.journal.database import (
 from faregate.django.journal.models import DELIVERED, REMEMBERED, UNFETCHED, JournalRow, LeaseOwner
 from faregate.django.journal.owner_locks import make_owner_locks
 from faregate.errors import ConfigurationError
-from faregate.journals.states import TRANSITIONS, RowState
+from faregate.journals.states import PAID_NO_RESULT, SETTLED, TRANSITIONS, UNPAID, RowState
 from faregate.journals.store import (
     COLUMNS,
     ENCRYPTED,
@@ -54,7 +54,7 @@ _WITHOUT_RESULT = tuple(name for name in COLUMNS if name != "result")
 _PLAIN = tuple(name for name in COLUMNS if name not in ENCRYPTED)
 _NOTHING_ENCRYPTED = dict.fromkeys(ENCRYPTED)
 _DROP_RESULT: dict[str, Any] = {
-    "state": RowState.PAID_NO_RESULT.value,
+    "state": PAID_NO_RESULT.value,
     "stamp": -1 - F("stamp"),
     "expires_at": F("forget_at"),
     "size": 0,
@@ -125,9 +125,9 @@ class DjangoStore:
 
     @retry_on_disconnect
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
-        is_kept = Q(expires_at__isnull=True) | Q(expires_at__gt=now) | Q(state=RowState.SETTLED.value)
+        is_kept = Q(expires_at__isnull=True) | Q(expires_at__gt=now) | Q(state=SETTLED.value)
         rows = self._rows().filter(is_kept, authorization_hash__in=hashes)
-        rows = rows.exclude(key=own.hex()).exclude(state=RowState.UNPAID.value)
+        rows = rows.exclude(key=own.hex()).exclude(state=UNPAID.value)
         with read_connection(self._using):
             first = rows.order_by(F("transaction_id").asc(nulls_last=True)).values(*_WITHOUT_RESULT).first()
         return None if first is None else _record(first)
@@ -391,7 +391,7 @@ class DjangoStore:
             return self._delete_where(expired, "expires_at <=", now) if expired else 0
 
     def _list_expired(self, now: float, limit: int) -> list[str]:
-        expired = self._rows().filter(expires_at__lte=now).exclude(state=RowState.SETTLED.value)
+        expired = self._rows().filter(expires_at__lte=now).exclude(state=SETTLED.value)
         return list(expired.values_list("key", flat=True)[:limit])
 
     def _delete_where(self, keys: Sequence[str], condition: str, value: float | bool) -> int:
