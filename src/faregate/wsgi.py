@@ -295,8 +295,8 @@ class _PaywallResponder:
             if checkout.prefix_offer is not None:
                 ask_payment(environ, checkout.prefix_offer, None, None)
             if checkout.state is not DECIDED:
-                call = partial(app, environ, self.start_response)
-                body = call() if work is None else work.run(call)
+                start = self.start_response
+                body = app(environ, start) if work is None else work.run(app, environ, start)
                 close = _find_close(body)
                 if work is not None:
                     body, close = work.iterate(body), partial(work.run, close)

@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant("no-receipt-needed", INTERPRET, "    if not _has_receipt(result):\n", "    if False:\n"),
     Mutant("202-succeeded-is-proof", INTERPRET, "if reply.status == 202:", "if False:"),
     Mutant("unknown-status-is-success", INTERPRET, 'case "succeeded":', 'case "succeeded" | "novel":'),
-    Mutant("release-without-outcome", ROW, "if self.state not in (SUCCEEDED, STUCK) or not isinstance(\n"
-           "            self.outcome, WorkSucceeded\n        ):",
+    Mutant("release-without-outcome", ROW,
+           "if self.state not in (SUCCEEDED, STUCK) or not isinstance(self.outcome, WorkSucceeded):",
            "if self.state not in (SUCCEEDED, STUCK, RUNNING):"),
     # Never run unpaid, never twice
     Mutant("run-without-proof", FLOW, 'yield backend.log_warning("access granted a transaction without a proof", transaction_id)\n'

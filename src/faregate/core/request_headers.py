@@ -14,6 +14,7 @@ import re
 import zlib
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, cast
 
 from faregate.core.models import Headers, Request, is_printable
@@ -52,6 +53,8 @@ def find_proof(request: Request) -> str | None:
     return _check_proof(request.headers[names.index(PROOF)][1].strip(" \t"))
 
 
+# The flow asks for the proof, and then the record of what a paywall has answered.
+@lru_cache(maxsize=256)
 def _check_proof(proof: str) -> str:
     if len(proof) > MAX_PROOF_BYTES:
         raise BadProof(431, "proof_too_large", f"PAYMENT-SIGNATURE may have {MAX_PROOF_BYTES} bytes")

@@ -292,8 +292,9 @@ def check_request(app: Flask, _endpoint: str | None, _view_args: object) -> None
     whether it is async. Raises `ConfigurationError`.
     """
     current_request = _get_request()
-    for mistake in (*list_stack_mistakes(app), *list_shadow_mistakes(app)):
-        raise ConfigurationError(mistake)
+    mistakes = list_stack_mistakes(app) or list_shadow_mistakes(app)
+    if mistakes:
+        raise ConfigurationError(mistakes[0])
     _check_entrance(app, current_request.environ)
     defer_session_writes(app)
     rule = current_request.url_rule

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from faregate.core.claims import (
     AlreadyFailed,
@@ -89,6 +89,7 @@ the delivery, the result may not have left.
 The payer's connection ends with the sender, so the payer asks again at once. Less than the time for which a
 process without leases keeps its lock (`heartbeat.IDLE_SECONDS`).
 """
+_FIRST: Final = SettlementWrite.FIRST  # Python 3.11 takes 0.2 us to find a member in its class
 MAX_REQUEST_LINE = 4096
 """Characters of a request line that are kept: a stranger chooses the URL."""
 
@@ -285,7 +286,7 @@ class Row:
         self.delivered = True
         self._note_sender(owner)
         self.touched_at, self.expires_at = now, now + policy.redelivery_window
-        self.forget_at = max(self.forget_at or now, now + _get_retention(policy))
+        self.forget_at = max(self.forget_at or now, now + policy.settled_retention)
 
     def has_expired_result(self, now: float) -> bool:
         """Whether its result was delivered, and is not delivered again: the time for that is over."""
@@ -497,7 +498,7 @@ class Row:
         # The whole time for which it is valid, of which a part is over: no more than that is left.
         # Read it before `_end` deletes the proof.
         validity = min(find_validity(self.proof), policy.paid_retention)
-        self.forget_at = now + max(validity, _get_retention(policy))
+        self.forget_at = now + max(validity, policy.settled_retention)
         owner = self.owner if self.fence == lease.fence else ""
         self._end(SETTLED, now)
         self.fence = lease.fence
@@ -526,7 +527,7 @@ class Row:
         # and removed.
         if was_settled or not (changed or self.state in FINAL):
             return SettlementWrite.REPEATED
-        return SettlementWrite.FIRST
+        return _FIRST
 
     def record_final(
         self, lease: Lease, paid: bool, reason: str, receipt: str, now: float, policy: JournalPolicy
@@ -660,11 +661,6 @@ class RowLease(Lease):
 def get_copy(lease: Lease) -> RowCopy:
     """Return the copy of the row that a lease carries; an empty one if it carries none."""
     return lease.copy if isinstance(lease, RowLease) else RowCopy()
-
-
-def _get_retention(policy: JournalPolicy) -> float:
-    """For how long a settled row is remembered at least: as long as any settled row keeps its result."""
-    return max(policy.delivered_retention, policy.redelivery_window, policy.undelivered_retention)
 
 
 def hash_purchase(proof: str, claimant: Claimant, digest: Callable[[str], bytes]) -> str:
