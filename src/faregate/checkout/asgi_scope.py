@@ -54,6 +54,7 @@ _READ = frozenset((*_OF_FLOW, *_SINGLE, _JOINED, _UPGRADE, *_WEBSOCKET, *_FRAMIN
 _PAYMENT_LENGTHS = frozenset(map(len, PAYMENT_HEADERS))
 
 _CONDITIONS = frozenset(name.encode() for name in CONDITIONS)
+_CONDITION_LENGTHS = frozenset(map(len, CONDITIONS))
 
 _MARK = MARK[0].lower().encode()
 RAW_MARK = (_MARK, MARK[1].encode())
@@ -83,7 +84,12 @@ def drop_conditions(method: str, headers: RawHeaders) -> list[tuple[bytes, bytes
     """Drop what could make a handler answer with less than the result: see `CONDITIONS`."""
     if method not in CONDITIONAL_METHODS:
         return list(headers)
-    return [(name, value) for name, value in headers if name.lower() not in _CONDITIONS]
+    # By their lengths first: few headers have one of them.
+    return [
+        (name, value)
+        for name, value in headers
+        if len(name) not in _CONDITION_LENGTHS or name.lower() not in _CONDITIONS
+    ]
 
 
 def parse_scope(scope: Mapping[str, Any], raw_headers: RawHeaders) -> IncomingRequest:

@@ -15,13 +15,14 @@ Rules
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache, partial
-from itertools import repeat
 from types import MemberDescriptorType, SimpleNamespace
 from typing import Any, TypeVar, cast
 
 LARGE = 1000
 """Entries beyond which a container is taken to be shared between requests."""
 
+_MAX_CLASSES = 4096
+"""How many classes are remembered."""
 _ATOMS: frozenset[type] = frozenset((str, int, float, bool, bytes, type(None)))
 _RECORD_MARKS = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__", "__attrs_attrs__")
 _UNSET = object()
@@ -33,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _cache(look: F) -> F:
     """Keep what is found of a class. Typed: to type checkers, a class may have no hash."""
-    return cast(F, lru_cache(maxsize=4096)(look))
+    return cast(F, lru_cache(maxsize=_MAX_CLASSES)(look))
 
 
 class Snapshot:
@@ -51,7 +52,7 @@ class Snapshot:
         client that sends a thousand headers makes it large.
         """
         kind = _get_type(value)
-        if _is_left_alone(kind, deep) or id(value) in self._seen:
+        if _LEFT_ALONE[deep][kind] or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if issubclass(kind, _CONTAINERS):
@@ -99,17 +100,19 @@ class Snapshot:
     def take_all(self, values: Collection[Any], *, deep: bool = False) -> None:
         """`take` for each of the values; mostly all of them are of classes that are left alone."""
         kinds = set(map(_get_type, values)) - _ATOMS
-        if all(map(_is_left_alone, kinds, repeat(deep))):
+        left_alone = _LEFT_ALONE[deep]
+        if all(map(left_alone.__getitem__, kinds)):
             return
         for value in values:
-            if not _is_left_alone(_get_type(value), deep):
+            if not left_alone[_get_type(value)]:
                 self.take(value, deep=deep)
 
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
+        is_left_alone = _LEFT_ALONE[False]
         # By their names first: most of a scope is the protocol's.
         for name, value in mapping.items():
-            if name not in left_alone and not _is_left_alone(_get_type(value), False):
+            if name not in left_alone and not is_left_alone[_get_type(value)]:
                 self.take(value)
 
 
@@ -168,9 +171,24 @@ def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any,
 # Mappings of other classes, and records
 
 
-@_cache
+class _LeftAlone(dict[type[Any], bool]):
+    """Whether values of a class are not taken, by class: looked at once, in a dict, for each request asks."""
+
+    def __init__(self, deep: bool) -> None:
+        super().__init__()
+        self._deep = deep
+
+    def __missing__(self, kind: type[Any]) -> bool:
+        if len(self) >= _MAX_CLASSES:
+            self.clear()
+        is_left_alone = self[kind] = _is_left_alone(kind, self._deep)
+        return is_left_alone
+
+
+_LEFT_ALONE = (_LeftAlone(deep=False), _LeftAlone(deep=True))
+
+
 def _is_left_alone(kind: type[Any], deep: bool) -> bool:
-    """Whether values of this class are not taken. Looked at once: it does not depend on the value."""
     if kind in _ATOMS or any("__call__" in vars(base) for base in kind.__mro__):
         return True  # what can be called is an application or a class, whatever else it is
     if issubclass(kind, _CONTAINERS) or _is_mapping(kind):
