@@ -23,6 +23,8 @@ def frozen(cls: type[T]) -> type[T]:
     read = attrgetter(*compared) if compared else _read_nothing
 
     def is_equal(self: Any, other: Any) -> Any:
+        if self is other:
+            return True
         return read(self) == read(other) if type(other) is type(self) else NotImplemented
 
     def compute_hash(self: Any) -> int:
@@ -32,8 +34,8 @@ def frozen(cls: type[T]) -> type[T]:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     for name, method in (("__eq__", is_equal), ("__hash__", compute_hash), ("__repr__", show)):
-        # Python sets `__hash__` to None in a class that defines `__eq__`, so it is always replaced.
-        if name == "__hash__" or name not in vars(cls):
+        # Python sets `__hash__` to None in a class that defines `__eq__`.
+        if vars(cls).get(name) is None:
             setattr(made, name, method)
     return cast("type[T]", made)
 

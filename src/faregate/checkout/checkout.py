@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from time import monotonic
 from typing import NoReturn, cast
 
@@ -409,7 +409,7 @@ class Checkout:
             resource_url,
             is_chosen=is_chosen,
             find_route=self._find_route,
-            find_operation=partial(self._find_operation, offer),
+            find_operation=self._find_operation,
             prefix_host=(incoming.host or "") if sold is self.path_match.offer else None,
             has_payer_left=self.has_payer_left,
             settle_wait=self.most_settle_wait,
@@ -429,7 +429,7 @@ class Checkout:
                 return route
         return self.path_match.prefix
 
-    def _find_operation(self, offer: Offer) -> tuple[str, Operation] | None:
+    def _find_operation(self) -> tuple[str, Operation] | None:
         """Find what a catalogue lists of the request, None for nothing. A framework's errors stop no sale."""
         route: PathTemplate | None = None
         operation: Operation | None = {}
@@ -439,9 +439,9 @@ class Checkout:
             operation = self.find_operation() if self.find_operation is not None else operation
         except Exception as error:
             log("sale", logging.WARNING, "the handler cannot be described to catalogues", error=error)
-        if operation is None:
+        if operation is None or self._offer is None:
             return None
-        return ("" if route is None else route.path), merge_operation(operation, offer.operation)
+        return ("" if route is None else route.path), merge_operation(operation, self._offer.operation)
 
     def _handle_first_step(self, step: Response | RunHandler, snapshot: Callable[[], Restore]) -> None:
         """Decide the payer's answer, or let the handler run: the flow says which."""

@@ -142,6 +142,9 @@ class Offer:
     def __post_init__(self) -> None:
         _check_offer(self)
 
+    def __hash__(self) -> int:
+        return hash(self.sells)  # each sale looks its offer up, and few offers have one name
+
     @property
     def declared_price(self) -> DeclaredPrice | None:
         """What was written beside the offer; None if its price is set elsewhere."""
