@@ -149,8 +149,8 @@ class PaywallMiddleware:
             work = WorkContext() if checkout.has_payment else None
             response = offer and authorize(request, offer)
             if not response:
-                call = partial(self.get_response, request)
-                response = call() if work is None else work.run(call)
+                get = self.get_response
+                response = get(request) if work is None else work.run(get, request)
             if checkout.state is not AUTHORIZED:
                 if work is not None:
                     work.adopt()

@@ -1,7 +1,7 @@
 """Django's responses in our values, and back: each is converted once."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.cookies import Morsel, SimpleCookie
 from itertools import chain
 from typing import Any, cast
@@ -88,11 +88,14 @@ def read_response(response: HttpResponseBase, checkout: Checkout) -> None:
     """Read a view's response into the buffer of its checkout. Raises what a stream raises."""
     _start_buffer(response, checkout)
     content = _get_content(response)
-    with _close_unless_read(response):
+    try:
         if isinstance(content, AsyncIterable):
             async_to_sync(_aread)(content, checkout)
         else:
             _read(content, checkout)
+    except BaseException:
+        close_response(response)  # Django closes the response that is sent
+        raise
 
 
 async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None:
@@ -102,27 +105,20 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
         await sync_to_async(read_response)(response, checkout)
         return
     _start_buffer(response, checkout)
-    with _close_unless_read(response):
+    try:
         if isinstance(content, AsyncIterable):
             await _aread(content, checkout)
         else:
             _read(content, checkout)
+    except BaseException:
+        close_response(response)
+        raise
 
 
 def _start_buffer(response: HttpResponseBase, checkout: Checkout) -> None:
     if getattr(response, "exception", None) is True:  # REST framework answered an exception with it
         checkout.note_answered_error()
     checkout.buffer.start(response.status_code, list_headers(response))
-
-
-@contextmanager
-def _close_unless_read(response: HttpResponseBase) -> Generator[None]:
-    """Django closes the response that is sent; one that broke off is not."""
-    try:
-        yield
-    except BaseException:
-        close_response(response)
-        raise
 
 
 def close_response(response: HttpResponseBase) -> None:
@@ -191,8 +187,8 @@ async def _aread(content: AsyncIterable[bytes], checkout: Checkout) -> None:
 def list_headers(response: HttpResponseBase) -> Headers:
     _restore_caching(response)
     # Django makes headers of cookies only when it sends the response.
-    cookies = (("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values())
-    return (*((str(name), str(value)) for name, value in response.items()), *cookies)
+    cookies = [("Set-Cookie", cookie.OutputString()) for cookie in response.cookies.values()]
+    return tuple([(str(name), str(value)) for name, value in response.items()] + cookies)
 
 
 def _restore_caching(response: HttpResponseBase) -> None:
