@@ -227,7 +227,7 @@ MUTANTS = (
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("starlette-errors-of-decorators-carry-results", STARLETTE, "            _note_status(request, response)\n", "", ("tests/adapters/test_exception_answers.py",)),
-    Mutant("errors-are-sold-in-envelopes", ASGI_RESPONDER, "                self.checkout.note_status(status)\n", "", ("tests/adapters/test_exception_answers.py",)),
+    Mutant("errors-are-sold-in-envelopes", ASGI_RESPONDER, "                checkout.note_status(status)\n", "", ("tests/adapters/test_exception_answers.py",)),
     Mutant("flask-errors-are-sold-in-envelopes", FLASK_DECORATORS, "            checkout.note_status(response.status_code)\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("flask-errors-are-sold-by-extensions", "src/faregate/flask/extension.py", "    config.check_unchanged()\n    watch_exceptions(app)\n", "    config.check_unchanged()\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("decorators-make-errors-of-plain-results", FLASK_DECORATORS, "return None if callable(answer) else 200", "return None", ("tests/adapters/test_flask_exception_answers.py",)),

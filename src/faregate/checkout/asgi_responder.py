@@ -216,34 +216,35 @@ class PaywallResponder:
     async def _authorize(
         self, offer: Offer, scope: Mapping[str, Any], ask: AsyncAsk | None, prices_inside: int | None
     ) -> Payment:
+        checkout = self.checkout
         outer = find_responder(self._server_scope)
         if outer is not None:
-            self.checkout.outer = outer.checkout
+            checkout.outer = outer.checkout
             outer.checkout.mark_sold_inside()
-        if self._is_body_bound and self.checkout.state in PASSING:
+        if self._is_body_bound and checkout.state in PASSING:
             await self._read_ahead()
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
-            self.checkout.check_path(path, scope.get("root_path", "") + path)
+            checkout.check_path(path, scope.get("root_path", "") + path)
         # A router makes it anew for each call of a handler; none has yet where a prefix is sold.
         call = scope.get("path_params")
         if call is not None and call is not self._server_scope.get("path_params"):
-            self.checkout.begin_call(call)
+            checkout.begin_call(call)
         if not self.has_payment:
             self.asking_scope = scope
-        self.checkout.find_route = partial(find_route, scope, root_path)
-        self.checkout.find_handler = partial(find_handler, scope)
-        self.checkout.find_operation = partial(find_operation, scope)
+        checkout.find_route = partial(find_route, scope, root_path)
+        checkout.find_handler = partial(find_handler, scope)
+        checkout.find_operation = partial(find_operation, scope)
         if self._has_told:
             # Quart is about to cancel the handler: now nothing is begun that would stay open.
             for _ in range(5):
                 await anyio.sleep(0)
-        payment = await self.checkout.aauthorize(
+        payment = await checkout.aauthorize(
             offer, partial(self._prepare_work, scope), ask or partial(_ask_with_scope, scope)
         )
         watch_handlers(scope, _begin_handling)
         if prices_inside is not None:
-            self.checkout.start_work(prices_inside)
+            checkout.start_work(prices_inside)
         return payment
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
@@ -435,12 +436,13 @@ class PaywallResponder:
                 self._routed_status = message["status"]
                 if _RESPONDER in self._server_scope:
                     self._server_scope[_RESPONDER].note_routed(message["status"])
-        if self._is_open and self.checkout.state is AUTHORIZED and self.checkout.has_transaction:
+        checkout = self.checkout if self._is_open else None
+        if checkout is not None and checkout.is_selling_work:
             if kind == _START:
                 self._relayed_status = status = message["status"]
                 self._is_relaying = True
-                self.checkout.note_status(status)
-                if status < 400 or self.checkout.may_be_result(status):
+                checkout.note_status(status)
+                if status < 400 or checkout.may_be_result(status):
                     message = {**message, "headers": [*message.get("headers", ()), RAW_MARK]}
             elif kind == _BODY and self._probe is probe:
                 # As the router sent it: what stands between may change it, or send it in one piece.
@@ -452,7 +454,7 @@ class PaywallResponder:
                 status = self._relayed_status
                 self._is_relaying = message.get("more_body", False)
                 if not self._is_relaying and not is_error(status):
-                    self.checkout.recorded = body
+                    checkout.recorded = body
                     RESULTS.add(body)
         return send(message)
 
