@@ -168,8 +168,15 @@ async def _authorize(authorization: Coroutine[Any, Any, Payment], response: Resp
         raise HTTPException(stop.status) from None
     if payment.transaction_id is not None:
         # For caches between the route and the paywall.
-        response.headers.update(dict((responses.NO_STORE, unpaid_responses.MARK)))
+        if response.raw_headers:  # another dependency may have named one of them
+            response.headers.update(dict(_OF_RESULTS))
+        else:
+            response.raw_headers += _RAW_OF_RESULTS
     return payment
+
+
+_OF_RESULTS = (responses.NO_STORE, unpaid_responses.MARK)
+_RAW_OF_RESULTS = [(name.lower().encode(), value.encode()) for name, value in _OF_RESULTS]
 
 
 def _check_request(sold: OfferChoice) -> None:
