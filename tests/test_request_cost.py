@@ -15,7 +15,7 @@ import pytest
 
 SOURCES = Path(__file__).parents[1] / "src" / "faregate"
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "in_process.py"
-WITH_SERVICE = BENCHMARK.with_name("sale_floor.py")
+WITH_SERVICE = BENCHMARK.with_name("service_inside.py")
 
 # Python calls, turns of the event loop, and objects in cycles, which only the garbage collector frees, less
 # those of the same application without a paywall: a service that answers at once, and the memory journal.
@@ -31,7 +31,7 @@ EXPECTED = {
 # are synced), and commits that are synced.
 EXPECTED_OF_SQLITE = {"statements": 6, "commits": 2}
 # Python calls of one sale with the service inside, all in SQLite, in all threads, to a payer who has bought
-# before: `benchmarks/sale_floor.py --calls --only fastapi flask`.
+# before: `benchmarks/service_inside.py --calls --only fastapi flask`.
 EXPECTED_WITH_SERVICE = {"fastapi": 2355, "flask": 1990}
 
 

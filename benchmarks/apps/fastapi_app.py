@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Response
 from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
 from two_calls import AsgiTwoCalls
+from whole_sales import AsgiWholeSales
 
 from faregate.fastapi import PaywallMiddleware, paid
 
@@ -48,6 +49,12 @@ def faregate() -> FastAPI:
 def inside() -> FastAPI:
     app = build(dependencies=[Depends(paid("report", price="0.01 USDC"))])
     app.add_middleware(PaywallMiddleware, paywall=build_whole_paywall())
+    return app
+
+
+def inside_by_hand() -> FastAPI:
+    app = build()
+    app.add_middleware(AsgiWholeSales)
     return app
 
 

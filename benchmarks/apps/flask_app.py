@@ -5,6 +5,7 @@ from typing import Any
 from flask import Flask
 from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
 from two_calls import WsgiTwoCalls
+from whole_sales import WsgiWholeSales
 
 from faregate.flask import Faregate
 
@@ -45,6 +46,12 @@ def inside() -> Flask:
     extension = Faregate()
     app = build(extension.paid("report", price="0.01 USDC")(report))
     extension.init_app(app, build_whole_paywall())
+    return app
+
+
+def inside_by_hand() -> Flask:
+    app = build()
+    app.wsgi_app = WsgiWholeSales(app.wsgi_app)  # type: ignore[method-assign]
     return app
 
 

@@ -6,12 +6,11 @@ then what a journal writes is written too (`kept_sales.py`).
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 from goods import KEY, SERVICE
-from kept_sales import Write, open_kept_sales, open_sqlite
+from kept_sales import Write, open_async_sales, open_sales
 from pyreqwest.client import Client, ClientBuilder, SyncClient, SyncClientBuilder
 
 Scope = MutableMapping[str, Any]
@@ -42,7 +41,6 @@ class AsgiTwoCalls:
         self.app = app
         self._client: Client | None = None
         self._write: Write | None = None
-        self._is_open = False
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["path"] != "/report":
@@ -74,10 +72,9 @@ class AsgiTwoCalls:
         await answer(send, held[0]["status"], [*held[0]["headers"], (b"payment-response", receipt)], result)
 
     async def _keep(self, proof: str | None, is_synced: bool) -> None:
-        if not self._is_open:
-            self._is_open = True
-            self._write = await open_kept_sales()
-        if self._write is not None and proof is not None:
+        if self._write is None:
+            self._write = open_async_sales()
+        if proof is not None:
             await self._write(proof[-64:], is_synced)
 
     async def _post(
@@ -100,8 +97,7 @@ class WsgiTwoCalls:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._client: SyncClient = SyncClientBuilder().no_proxy().build()
-        journal = os.environ["BENCH_JOURNAL"]
-        self._write = open_sqlite(journal) if journal.startswith("sqlite:") else None
+        self._write = open_sales()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/report":
@@ -129,7 +125,7 @@ class WsgiTwoCalls:
         return [result]
 
     def _keep(self, proof: str | None, is_synced: bool) -> None:
-        if self._write is not None and proof is not None:
+        if proof is not None:
             self._write(proof[-64:], is_synced)
 
     def _post(self, path: str, body: object, proof: str | None, wanted: str) -> tuple[int, str, bytes]:

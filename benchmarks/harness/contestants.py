@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-App = Literal["bare", "by_hand", "faregate", "inside", "x402"]
+App = Literal["bare", "by_hand", "faregate", "inside", "inside_by_hand", "x402"]
 Quantity = Literal["per_second", "cpu_us", "p99_ms"]
 
 
@@ -27,7 +27,7 @@ class Contestant:
     @property
     def has_signed_proofs(self) -> bool:
         """Whether each proof must be signed by its payer."""
-        return self.app == "inside"
+        return self.app.startswith("inside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Kind:
         """Return how many calls to the service one request must cost."""
         if contestant.app == "bare" or self is OPEN:
             return 0
+        if contestant.app == "inside_by_hand":
+            return 6
         # x402 writes its 402 by itself; the Merchant API is asked for each one.
         return 2 if self.paid else int(contestant.app != "x402")
 
@@ -95,6 +97,18 @@ INSIDE_POSTGRES = Contestant("FastAPI: faregate, all in PostgreSQL", "fastapi", 
 FLASK_INSIDE = Contestant("Flask: faregate, all in SQLite", "flask", "inside", "gthread", journal="sqlite")
 FLASK_INSIDE_POSTGRES = Contestant(
     "Flask: faregate, all in PostgreSQL", "flask", "inside", "gthread", journal="postgres"
+)
+INSIDE_HAND = Contestant(
+    "FastAPI: calls and writes by hand, SQLite", "fastapi", "inside_by_hand", journal="sqlite"
+)
+INSIDE_HAND_POSTGRES = Contestant(
+    "FastAPI: calls and writes by hand, PostgreSQL", "fastapi", "inside_by_hand", journal="postgres"
+)
+FLASK_INSIDE_HAND = Contestant(
+    "Flask: calls and writes by hand, SQLite", "flask", "inside_by_hand", "gthread", journal="sqlite"
+)
+FLASK_INSIDE_HAND_POSTGRES = Contestant(
+    "Flask: calls and writes by hand, PostgreSQL", "flask", "inside_by_hand", "gthread", journal="postgres"
 )
 DJANGO_BARE = Contestant("Django: bare app", "django", "bare", "gthread")
 DJANGO_HAND = Contestant("Django: two calls by hand", "django", "by_hand", "gthread")
@@ -207,8 +221,19 @@ CASES = (
         "Paid requests with the service inside the process",
         ON_CHAIN,
         (1, 16, 64),
-        (INSIDE, INSIDE_POSTGRES, X402, FLASK_INSIDE, FLASK_INSIDE_POSTGRES, FLASK_X402),
-        {"x402": "x402"},
+        (
+            INSIDE,
+            INSIDE_HAND,
+            INSIDE_POSTGRES,
+            INSIDE_HAND_POSTGRES,
+            X402,
+            FLASK_INSIDE,
+            FLASK_INSIDE_HAND,
+            FLASK_INSIDE_POSTGRES,
+            FLASK_INSIDE_HAND_POSTGRES,
+            FLASK_X402,
+        ),
+        {"calls and writes": "inside_by_hand", "x402": "x402"},
     ),
     Case(
         "workers",

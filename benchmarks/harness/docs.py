@@ -22,7 +22,10 @@ _SECTION = re.compile(r"(<!-- results: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)
 
 
 def write_docs(results: Results) -> None:
-    """Replace each section for which there are figures; the text around it, and the others, stay."""
+    """Replace each section for which there are figures; the text around it, and the others, stay.
+
+    A run of some cases says at each when it was made, and leaves the table of all targets.
+    """
     sections = _build_sections(results)
 
     def replace(found: re.Match[str]) -> str:
@@ -44,11 +47,14 @@ def _build_sections(results: Results) -> dict[str, str]:
     if results.imports:
         others["imports"] = build_import_table
     sections = {name: build(results) for name, build in others.items()}
-    sections["targets"] = build_target_table(results)
-    sections["run"] = _describe_run(results)
+    is_whole = all(case.name in results.cases for case in CASES)
+    if is_whole:
+        sections["targets"] = build_target_table(results)
+        sections["run"] = _describe_run(results)
     for case in CASES:
         if case.name in results.cases:
-            sections[case.name] = build_case_table(results, case)
+            table = build_case_table(results, case)
+            sections[case.name] = table if is_whole else f"{_describe_run(results)}\n\n{table}"
     return sections
 
 

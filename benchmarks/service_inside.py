@@ -1,35 +1,31 @@
-"""What a sale with the service inside costs, beside the least that it could.
+"""What a sale with the service inside costs in the process, beside its floor and x402. There is no server.
 
-    .venv-faregate/bin/python benchmarks/sale_floor.py  # one payer, about two minutes
-    .venv-faregate/bin/python benchmarks/sale_floor.py --payers 16 64 --only floor-fastapi fastapi x402
-    .venv-faregate/bin/python benchmarks/sale_floor.py --only fastapi flask --against ../old  # in turns
+    .venv-faregate/bin/python benchmarks/service_inside.py  # one payer, about two minutes
+    .venv-faregate/bin/python benchmarks/service_inside.py --payers 16 64 --only by-hand fastapi x402
+    .venv-faregate/bin/python benchmarks/service_inside.py --only fastapi flask --against ../old  # in turns
 
-    floor          the calls and the commits of a sale, one after the other, and nothing else
-    floor-fastapi  an application of FastAPI that makes them, and checks the signature, in a thread
-    fastapi, flask the same applications with faregate, all in SQLite
-    x402           FastAPI with the middleware of the package `x402`, which has no books
+    by-hand, flask-by-hand  the calls and the writes of a sale, and nothing else (`apps/whole_sales.py`)
+    fastapi, flask          the same applications with faregate, all in SQLite
+    x402                    FastAPI with the middleware of the package `x402`, which has no books
 
-A facilitator and a node (`chain.py`) are called six times in a sale, and a row of SQLite is written eight
-times, two of them synced; x402 calls the facilitator twice. There is no server: applications are called in
-their process. Each has a process of its own, and they take turns. Median of the rounds; the Python calls of
-all threads are counted in another process.
+They are those of the case `one-process` of `benchmarks/run`, called in their process, with a facilitator and
+a node beside it (`chain.py`). Each has a process of its own, and they take turns. Median of the rounds; the
+Python calls of all threads are counted in another process.
 """
 
 import argparse
 import asyncio
-import base64
 import json
 import os
-import secrets
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import cycle
 from pathlib import Path
 from statistics import median
@@ -39,180 +35,29 @@ import uvloop
 from in_process import make_environ, make_receive, make_scope
 
 HERE: Final = Path(__file__).resolve()
-NETWORK: Final = "eip155:84532"
-PAY_TO: Final = "0x" + "2" * 40
 PAYERS: Final = 256
 """More than buy at once, so that none buys the same thing twice at the same moment."""
-REPORT: Final = {"report": "Sunny, with a chance of receipts."}
-_JSON: Final = (("Content-Type", "application/json"),)
 _ASIDE: Final = ("faregate-worker", "faregate leases")
 """The names of threads that make no sale."""
-_USED, _BALANCE = "0xe94a0102", "0x70a08231"
+ASGI: Final = {"by-hand": "inside_by_hand", "fastapi": "inside", "x402": "x402"}
+"""The names of contestants, and of their functions in `apps/fastapi_app.py`."""
+WSGI: Final = {"flask-by-hand": "inside_by_hand", "flask": "inside"}
+"""The same in `apps/flask_app.py`."""
+NAMES: Final = (*ASGI, *WSGI)
+_OURS: Final = ("fastapi", "flask")
 
 
-class Floor:
-    """The calls and the commits of sales. Thread-safe: one thread writes at a time."""
-
-    def __init__(self, url: str, folder: str) -> None:
-        from faregate.transports.http1 import Http1Transport
-
-        self._url, self._transport = url, Http1Transport()
-        self._writing = threading.Lock()
-        self._database = sqlite3.connect(f"{folder}/floor.db", isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("CREATE TABLE IF NOT EXISTS sales (nonce TEXT PRIMARY KEY, row TEXT)")
-
-    def sell(self) -> None:
-        nonce = f"0x{secrets.token_hex(32)}"
-        authorization = {"from": f"0x{1:040x}", "to": f"0x{2:040x}", "value": "10000", "nonce": nonce}
-        payload = {"payload": {"authorization": authorization, "signature": "0x" + "5a" * 65}}
-        self.begin(payload, nonce)
-        self.end(payload, nonce)
-
-    def begin(self, payload: Any, nonce: str) -> None:
-        """Before the work."""
-        self._write("INSERT INTO sales (row, nonce) VALUES (?, ?)", nonce)  # the claim
-        self._ask("eth_call", {"data": f"{_USED}{0:064x}{nonce[2:]}"}, "latest")
-        self._ask("eth_call", {"data": _BALANCE}, "latest")
-        self._call("/verify", {"paymentPayload": payload})
-        self._update(nonce)  # the authorization
-        self._update(nonce, is_synced=True)  # the transaction's id, before work begins
-
-    def end(self, payload: Any, nonce: str) -> None:
-        """After the work."""
-        self._update(nonce)  # the outcome, before the completion
-        self._update(nonce, is_synced=True)  # the outcome and the attempt, before something is sent
-        self._call("/settle", {"paymentPayload": payload})
-        self._update(nonce)  # the answer
-        receipt = self._ask("eth_getTransactionReceipt", nonce)
-        self._ask("eth_getBlockByNumber", receipt["blockNumber"], False)
-        self._update(nonce)  # the receipt
-        self._update(nonce)  # the settlement
-
-    def _call(self, path: str, body: Any) -> Any:
-        given = json.dumps(body).encode()
-        return json.loads(self._transport.send("POST", self._url + path, _JSON, given, 5).body)
-
-    def _ask(self, method: str, *params: Any) -> Any:
-        return self._call("/rpc", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
-
-    def _update(self, nonce: str, *, is_synced: bool = False) -> None:
-        self._write("UPDATE sales SET row = ? WHERE nonce = ?", nonce, is_synced=is_synced)
-
-    def _write(self, statement: str, nonce: str, *, is_synced: bool = False) -> None:
-        with self._writing:
-            self._database.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
-            self._database.execute(statement, (secrets.token_hex(300), nonce))
-
-
-# Applications. Each sells /report.
-
-
-def make_floor_app(url: str, folder: str) -> Any:
-    from fastapi import FastAPI, Request, Response
-
-    from faregate.x402.eip712 import recover_signer
-    from faregate.x402.headers import build_payment_required, parse_payment
-    from faregate.x402.models import Terms
-    from faregate.x402.tokens import TOKENS
-
-    floor, token = Floor(url, folder), TOKENS["test", "USDC"]
-    terms, app = Terms(token, 10_000, PAY_TO, 300), FastAPI()
-
-    class Resource:
-        url, description, mime_type = "http://127.0.0.1/report", "", "application/json"
-
-    def begin(proof: str) -> tuple[Any, str]:
-        payment = parse_payment(proof)
-        if (recover_signer(payment, token) or "").lower() != payment.payer:
-            raise ValueError("the signature is not the payer's")
-        payload = json.loads(base64.b64decode(proof))
-        floor.begin(payload, payment.nonce)
-        return payload, payment.nonce
-
-    @app.get("/report")
-    async def report(request: Request, response: Response) -> Any:
-        proof = request.headers.get("payment-signature")
-        if proof is None:
-            asked = build_payment_required(terms, Resource(), "pay", secrets.token_hex(32))
-            return Response(status_code=402, headers={"PAYMENT-REQUIRED": asked})
-        loop = asyncio.get_running_loop()
-        payload, nonce = await loop.run_in_executor(None, begin, proof)
-        result = dict(REPORT)
-        await loop.run_in_executor(None, floor.end, payload, nonce)
-        response.headers["PAYMENT-RESPONSE"] = base64.b64encode(nonce.encode()).decode()
-        return result
-
-    return app
-
-
-def make_paywall(url: str, folder: str) -> Any:
-    from faregate.paywall import Paywall
-
-    settings = {
-        "FAREGATE_BASE_URL": "service:",
-        "FAREGATE_SERVICE_DATABASE": f"sqlite:///{folder}/sales.db",
-        "FAREGATE_SERVICE_PAY_TO": PAY_TO,
-        "FAREGATE_SERVICE_FACILITATOR_TEST": url,
-        "FAREGATE_SERVICE_RPC_TEST": f"{url}/rpc",
+def make_app(name: str, url: str, folder: str) -> Any:
+    """Make an application of `apps/`, which reads from the environment what is asked for."""
+    os.environ |= {
+        "BENCH_SERVICE": url,
+        "BENCH_JOURNAL": f"sqlite:///{folder}/sales.db",
+        "BENCH_WINDOW": "600",
     }
-    return Paywall(environ=settings)
-
-
-def make_fastapi(url: str, folder: str) -> Any:
-    from fastapi import Depends, FastAPI
-
-    from faregate.fastapi import PaywallMiddleware, paid
-
-    app = FastAPI()
-
-    @app.get("/report", dependencies=[Depends(paid("report", price="0.01 USDC"))])
-    async def report() -> dict[str, str]:
-        return REPORT
-
-    app.add_middleware(PaywallMiddleware, paywall=make_paywall(url, folder))
-    return app
-
-
-def make_flask(url: str, folder: str) -> Any:
-    from flask import Flask
-
-    from faregate.flask import Faregate
-
-    app, extension = Flask("benchmark"), Faregate()
-    app.add_url_rule("/report", view_func=extension.paid("report", price="0.01 USDC")(lambda: REPORT))
-    extension.init_app(app, make_paywall(url, folder))
-    return app
-
-
-def make_x402(url: str, folder: str) -> Any:
-    from fastapi import FastAPI
-    from x402 import x402ResourceServer
-    from x402.http import FacilitatorConfig, HTTPFacilitatorClient
-    from x402.http.middleware.fastapi import PaymentMiddlewareASGI
-    from x402.http.types import PaymentOption, RouteConfig
-    from x402.mechanisms.evm.exact.server import ExactEvmScheme
-
-    server = x402ResourceServer(HTTPFacilitatorClient(FacilitatorConfig(url=url)))
-    server.register(NETWORK, ExactEvmScheme())  # type: ignore[no-untyped-call,arg-type]  # as its README does
-    price = PaymentOption(scheme="exact", network=NETWORK, price="$0.01", pay_to=PAY_TO)
-    app = FastAPI()
-
-    @app.get("/report")
-    async def report() -> dict[str, str]:
-        return REPORT
-
-    routes = {"GET /report": RouteConfig(accepts=price)}
-    app.add_middleware(PaymentMiddlewareASGI, routes=routes, server=server)
-    return app
-
-
-ASGI: Final[dict[str, Callable[[str, str], Any]]] = {
-    "floor-fastapi": make_floor_app,
-    "fastapi": make_fastapi,
-    "x402": make_x402,
-}
-NAMES: Final = ("floor", "floor-fastapi", "fastapi", "flask", "x402")
+    sys.path.insert(0, str(HERE.with_name("apps")))
+    if name in ASGI:
+        return getattr(import_module("fastapi_app"), ASGI[name])()
+    return getattr(import_module("flask_app"), WSGI[name])()
 
 
 # Sales by so many payers at once
@@ -241,7 +86,7 @@ def ask_wsgi(app: Any, proof: str | None) -> tuple[int, dict[str, str]]:
 
 
 class Seller:
-    """One application, or the floor, in this process."""
+    """One application in this process."""
 
     def __init__(self, name: str, url: str, folder: str, payers: int) -> None:
         from faregate.emulator.wallet import Wallet
@@ -249,12 +94,9 @@ class Seller:
         self._payers = payers
         self._loop = uvloop.new_event_loop()
         self._wallets = cycle([Wallet() for _ in range(PAYERS)])
-        self._floor = Floor(url, folder) if name == "floor" else None
         self._is_asgi = name in ASGI
-        self._app = None
-        if self._floor is None:
-            self._app = ASGI[name](url, folder) if self._is_asgi else make_flask(url, folder)
-            self._instructions = self._ask(None)[1]["payment-required"]
+        self._app = make_app(name, url, folder)
+        self._instructions = self._ask(None)[1]["payment-required"]
 
     def _ask(self, proof: str | None) -> tuple[int, dict[str, str]]:
         if self._is_asgi:
@@ -263,8 +105,6 @@ class Seller:
 
     def sign(self, number: int) -> list[str]:
         """Sign so many payments, by each payer in its turn."""
-        if self._floor is not None:
-            return [""] * number
         return [next(self._wallets).pay(self._instructions) for _ in range(number)]
 
     def sell(self, signed: list[str]) -> tuple[float, float]:
@@ -293,10 +133,7 @@ class Seller:
                     proof = next(proofs, None)
                 if proof is None:
                     return
-                if self._floor is not None:
-                    self._floor.sell()
-                else:
-                    self._check(*ask_wsgi(self._app, proof))
+                self._check(*ask_wsgi(self._app, proof))
 
         threads = [threading.Thread(target=pay) for _ in range(self._payers)]
         for thread in threads:
@@ -398,11 +235,11 @@ def compare(checkouts: list[Path], names: list[str], payers: int, rounds: int, n
         "| | sales per second | ms | CPU us | x first | Python calls |\n|---|---:|---:|---:|---:|---:|"
     )
     subjects = [
-        (f"{name}, {one.name}" if len(checkouts) > 1 and name in ("fastapi", "flask") else name, name, one)
+        (f"{name}, {checkout.name}" if len(checkouts) > 1 and name in _OURS else name, name, checkout)
         for name in names
-        for one in (checkouts if name in ("fastapi", "flask") else checkouts[:1])
+        for checkout in (checkouts if name in _OURS else checkouts[:1])
     ]
-    workers = {title: Worker(one, name, url, payers) for title, name, one in subjects}
+    workers = {title: Worker(checkout, name, url, payers) for title, name, checkout in subjects}
     for worker in workers.values():
         worker.sell(200)  # the first ones load and prepare
     results: dict[str, list[tuple[float, float, int]]] = {title: [] for title in workers}
@@ -412,8 +249,8 @@ def compare(checkouts: list[Path], names: list[str], payers: int, rounds: int, n
     for worker in workers.values():
         worker.stop()
     first = [cpu for _, cpu, _ in next(iter(results.values()))]
-    for title, name, one in subjects:
-        calls = count_calls(one, name, url, payers)
+    for title, name, checkout in subjects:
+        calls = count_calls(checkout, name, url, payers)
         took = median(seconds for seconds, _, _ in results[title])
         cpu = median(seconds for _, seconds, _ in results[title])
         ratio = median(mine / other for (_, mine, _), other in zip(results[title], first, strict=True))
