@@ -8,7 +8,8 @@
 
 Sales: `faregate service serve` in one process and in two, on SQLite and on PostgreSQL, over real HTTP. A sale
 is access with a proof and complete; its payment is verified and settled at once (`settled_service.py`), so
-what is measured is the service. Every write is forced to the disk. The database holds some thousand
+what is measured is the service. Every write is forced to the disk. Beside it is a program by hand that writes
+as much, and does nothing else (`service_by_hand.py`). The database holds some thousand
 transactions already: PostgreSQL plans badly for a table that was empty when it last looked, which is within
 the last minute. Service, database and load share the machine: so processor time is given for each. On a
 machine that others use too, look at nothing else. `--apart` gives one process of the service a core of its
@@ -133,8 +134,8 @@ class Service:
 
 
 @contextmanager
-def run_service(url: str, *prefix: str) -> Iterator[Service]:
-    command = [*prefix, sys.executable, str(HERE / "settled_service.py"), url]
+def run_service(url: str, *prefix: str, program: str = "settled_service.py") -> Iterator[Service]:
+    command = [*prefix, sys.executable, str(HERE / program), url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE)
     try:
         assert process.stdout is not None
@@ -213,7 +214,14 @@ def talk_to(services: Sequence[Service], talks: Sequence[Any]) -> float:
 
 
 def measure_sales(
-    kind: str, processes: int, callers: int, seconds: float, number: int, *, apart: bool = False
+    kind: str,
+    processes: int,
+    callers: int,
+    seconds: float,
+    number: int,
+    *,
+    apart: bool = False,
+    by_hand: bool = False,
 ) -> Sales:
     """Measure sales in a database of its own; `apart`: the service on core 0, PostgreSQL on core 1."""
     with open_place(kind) as place, ExitStack() as stack:
@@ -221,7 +229,10 @@ def measure_sales(
         for pid in place.server.pids() if apart and place.server is not None else ():
             os.sched_setaffinity(pid, {1})  # connections inherit it
         prefix = ("taskset", "-c", "0") if apart else ()
-        services = [stack.enter_context(run_service(place.url, *prefix)) for _ in range(processes)]
+        program = "service_by_hand.py" if by_hand else "settled_service.py"
+        services = [
+            stack.enter_context(run_service(place.url, *prefix, program=program)) for _ in range(processes)
+        ]
         seller = Seller(key, find_revision(place.url))
         talk_to(services, [seller.sell_many(WARM_UP_SALES // callers + 1) for _ in range(callers)])
         seller.took.clear()
@@ -233,7 +244,8 @@ def measure_sales(
         percentiles = quantiles(seller.took, n=100)
         cpu = [one / sold * 1000 for one in spent]
         p50, p99 = percentiles[49] * 1000, percentiles[98] * 1000
-        return Sales(kind, processes, number, callers, sold / took, p50, p99, *cpu)
+        name = f"{kind}: writes by hand" if by_hand else kind
+        return Sales(name, processes, number, callers, sold / took, p50, p99, *cpu)
 
 
 def _get_all_spent(services: Sequence[Service], place: Place) -> tuple[float, float, float]:
@@ -357,10 +369,14 @@ def main() -> None:
     if plan.skip != "sales":
         for number in range(plan.rounds):
             for kind in plan.databases:
+                measure = partial(
+                    measure_sales, kind, callers=plan.callers, seconds=plan.seconds, number=number
+                )
                 for processes in (1,) if plan.apart else (1, 2):
-                    one = measure_sales(kind, processes, plan.callers, plan.seconds, number, apart=plan.apart)
-                    sales.append(one)
+                    sales.append(measure(processes, apart=plan.apart))
                     print(sales[-1], file=sys.stderr)
+                sales.append(measure(1, apart=plan.apart, by_hand=True))
+                print(sales[-1], file=sys.stderr)
     if plan.skip != "growth":
         for kind in plan.databases:
             for size in plan.sizes:

@@ -127,19 +127,16 @@ async def _skip(proof: str, is_synced: bool) -> None:
 def open_async_sales() -> Write:
     """Open what the harness asks for, in an event loop."""
     url = os.environ["BENCH_JOURNAL"]
-    if url.startswith("redis"):
-        return open_redis(url)
-    sales = _open_database(url)
-    return _skip if sales is None else share_commits_in_thread(sales)
+    if url == "memory:":
+        return _skip
+    return open_redis(url) if url.startswith("redis") else share_commits_in_thread(open_database(url))
 
 
 def open_sales() -> SyncWrite:
     """Open what the harness asks for, for threads."""
-    sales = _open_database(os.environ["BENCH_JOURNAL"])
-    return (lambda proof, is_synced: None) if sales is None else share_commits(sales)
+    url = os.environ["BENCH_JOURNAL"]
+    return (lambda proof, is_synced: None) if url == "memory:" else share_commits(open_database(url))
 
 
-def _open_database(url: str) -> Sales | None:
-    if url.startswith("sqlite:"):
-        return SqliteSales(url)
-    return PostgresSales(url) if url.startswith("postgres") else None
+def open_database(url: str) -> Sales:
+    return SqliteSales(url) if url.startswith("sqlite:") else PostgresSales(url)
