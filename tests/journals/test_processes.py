@@ -164,6 +164,7 @@ def test_a_connection_carried_over_an_unseen_fork_is_refused(tmp_path: Path) -> 
 
 
 QUEUED = """
+from faregate.journals.sqlite.batch import Change
 file = journal._store._database
 began, let_go = threading.Event(), threading.Event()
 def slow(connection):
@@ -175,7 +176,7 @@ won = []
 def claim(number):
     claim = journal.claim(f"proof {number}", HERE)
     won.append(isinstance(claim, Claimed))
-threads = [threading.Thread(target=file.write, args=[slow])]
+threads = [threading.Thread(target=file.writer.call, args=[Change(slow)])]
 threads[0].start()
 assert began.wait(30)
 for number in range(20):

@@ -13,6 +13,8 @@ import pytest
 
 from faregate.core.claims import SettlementWrite
 from faregate.errors import JournalError
+from faregate.journals.sqlite import database
+from faregate.journals.sqlite.batch import Change
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.store import TransactionTaken
 from tests.core.flow_script import ACR, RECEIPT, TXN
@@ -53,7 +55,7 @@ def notes(file: SqliteDatabase) -> list[int]:
 
 
 class Writing(threading.Thread):
-    """A thread that writes once, and what came of it. It does not start before it is told to."""
+    """A thread that lets the writer write once, and what came of it. It is not started."""
 
     def __init__(self, file: SqliteDatabase, act: Act, durable: bool = True) -> None:
         super().__init__(daemon=True)
@@ -65,7 +67,7 @@ class Writing(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.answer = self.file.write(self.act, self.durable)
+            self.answer = self.file.writer.call(Change(self.act, self.durable))
         except BaseException as error:
             self.error = error
 
@@ -134,6 +136,45 @@ def wait_until(it_is_so: Callable[[], bool]) -> None:
     while not it_is_so():
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def find_writer(file: SqliteDatabase) -> str:
+    """Write, and return the name of the thread that did."""
+    return str(file.write(lambda _: threading.current_thread().name))
+
+
+def find_writer_for_thread(file: SqliteDatabase) -> str:
+    names = list[str]()
+    alone(threading.Thread(target=lambda: names.append(find_writer(file)), name="caller"))
+    [name] = names
+    return name
+
+
+def test_a_lone_thread_writes_itself_and_the_main_thread_lets_the_writer(file: SqliteDatabase) -> None:
+    """A signal handler raises in the main thread only, maybe in the middle of a write."""
+    assert find_writer_for_thread(file) == "caller"
+    assert find_writer(file) == "faregate journal"
+    interruptible = Change(lambda _: threading.current_thread().name)
+    assert file.call(interruptible, may_be_interrupted=True) == threading.main_thread().name
+
+
+def test_threads_that_write_at_the_same_time_let_the_writer(
+    file: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_ALONE_SECONDS", 60)
+    slow, names = Slow(), list[str]()
+    threads = [threading.Thread(target=file.write, args=[slow])]
+    threads.append(threading.Thread(target=lambda: names.append(find_writer(file))))
+    threads[0].start()
+    assert slow.began.wait(30)
+    threads[1].start()
+    wait_until(lambda: file._shared_at > 0)
+    slow.let_go.set()
+    for thread in threads:
+        thread.join(30)
+    assert [*names, find_writer_for_thread(file)] == ["faregate journal"] * 2
+    monkeypatch.setattr(database, "_ALONE_SECONDS", 0)
+    assert find_writer_for_thread(file) != "faregate journal"
 
 
 def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: SqliteDatabase) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import BigInteger, LargeBinary, Text, bindparam, cast, column, i
 
 from faregate.errors import ConfigurationError
 from faregate.journals.sqlite import database as journal_database
+from faregate.journals.sqlite.batch import Change
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.service.database import statements
 from faregate.service.database.engine import Database, DatabaseError, LostConnection
@@ -152,7 +153,7 @@ def writing(journal: SqliteDatabase, waiting: int) -> Generator[ThreadPoolExecut
         assert may_end.wait(30)
 
     with ThreadPoolExecutor(waiting + 1) as pool:
-        first = pool.submit(journal.write, write, durable=False)
+        first = pool.submit(journal.writer.call, Change(write, durable=False))
         assert began.wait(30)
         yield pool
         end = time.monotonic() + 30

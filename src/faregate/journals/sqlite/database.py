@@ -9,6 +9,7 @@ locks that it does not have; even its close could remove the log that the parent
 is closed before a fork, and parent and child each open their own afterwards.
 """
 
+import math
 import os
 import random
 import sqlite3
@@ -29,7 +30,8 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 0.0005, 0.0015
 """About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
-
+_ALONE_SECONDS = 0.05
+"""For so long after a thread found another one writing, all of them let the writer write."""
 
 _turns: dict[str, threading.Lock] = {}
 
@@ -60,6 +62,7 @@ class SqliteDatabase:
         self._executing = threading.Lock()
         self._forking: set[int] = set()
         self.is_shared = False
+        self._shared_at = -math.inf
         self.writer: Writer[BatchPart] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
@@ -79,7 +82,23 @@ class SqliteDatabase:
         `PurchaseTaken`, or what `change` raises, nothing was written. If it raises another `JournalError`,
         the write may be in the file, and no code must rely on either.
         """
-        return cast(T, self.writer.call(Change(change, durable)))
+        return cast(T, self.call(Change(change, durable)))
+
+    def call(self, work: BatchPart, *, may_be_interrupted: bool = False) -> Any:
+        """Perform `work`: in this thread if no other has written lately, else in a batch with theirs.
+
+        To hand a lone write to the writer's thread takes as long as the write. Where several threads write,
+        batches save more. What a signal handler raises in the main thread could end a write in its middle, so
+        that thread hands over, unless the write `may_be_interrupted`: it is then undone. Raises
+        `JournalError`.
+        """
+        now = time.monotonic()
+        if self._turn.locked():
+            self._shared_at = now
+        is_safe = may_be_interrupted or threading.current_thread() is not threading.main_thread()
+        if is_safe and now - self._shared_at > _ALONE_SECONDS:
+            return self.run_here(work)
+        return self.writer.call(work)
 
     def check_version(self) -> None:
         """Raise `JournalUnreadable` for a journal of another version. Creates nothing."""
@@ -121,19 +140,22 @@ class SqliteDatabase:
 
     def _execute(self, batch: Sequence[Task[BatchPart]]) -> None:
         """Commit a batch with one sync. An error in one part does not touch the others."""
-        with self._executing:
-            try:
-                self._file.check()
-                self._take_turn(batch)
-            except sqlite3.Error as error:
-                # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
-                self._connection.close(in_doubt=errors.leaves_doubt(error))
-                for task in batch:
-                    # A write that was refused by itself keeps its own error.
-                    task.error = task.error or errors.to_journal_error(error, self.path)
-            except BaseException:
-                self._connection.close()
-                raise
+        if not self._executing.acquire(timeout=self._timeout):
+            raise errors.busy(self.path)
+        try:
+            self._file.check()
+            self._take_turn(batch)
+        except sqlite3.Error as error:
+            # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
+            self._connection.close(in_doubt=errors.leaves_doubt(error))
+            for task in batch:
+                # A write that was refused by itself keeps its own error.
+                task.error = task.error or errors.to_journal_error(error, self.path)
+        except BaseException:
+            self._connection.close()
+            raise
+        finally:
+            self._executing.release()
 
     def _take_turn(self, batch: Sequence[Task[BatchPart]]) -> None:
         if not self._turn.acquire(timeout=self._timeout):

@@ -125,6 +125,9 @@ class SqliteStore(BatchedRows):
     def namespace(self) -> str:
         return self._namespace
 
+    def _call(self, operation: RowOperation) -> Any:
+        return self._database.call(self.prepare(operation))
+
     def prepare(self, operation: RowOperation) -> BatchPart:
         mine = self._namespace
         match operation:

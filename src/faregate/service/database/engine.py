@@ -168,7 +168,6 @@ class Database:
         )
         self._kept_unsynced: Final = _KeptConnections(self._unsynced_writer, 1, self.file)
         self._journal: SqliteDatabase | None = None
-        self._journal_file = ""
 
     @property
     def engine(self) -> Engine:
@@ -244,7 +243,7 @@ class Database:
     def write_with(self, journal: SqliteDatabase) -> None:
         """Let the writer of the journal in the same file of SQLite write what would wait for it."""
         journal.prepare_with(_prepare_shared)
-        self._journal, self._journal_file = journal, os.fspath(journal.path)
+        self._journal = journal
 
     def _read_with(self, journal: SqliteDatabase, compiled: Compiled, values: Values) -> list[Row] | None:
         """Read on the connection of the journal, whose cache is warm; None while it writes."""
@@ -256,11 +255,9 @@ class Database:
     def _change_with(self, journal: SqliteDatabase, change: "_Change") -> list[Row]:
         # A single statement needs no savepoint.
         work = change if change.then is None else Change(change.run, change.durable)
-        # Where others write, or wait for that: in a batch with them one sync does for all. On the connection
-        # of the journal in any case: what another one writes empties its cache, and its own stays warm.
-        call = journal.writer.call if get_turn(self._journal_file).locked() else journal.run_here
+        # On the connection of the journal: what another one writes empties its cache, and its own stays warm.
         try:
-            rows: list[Row] = call(work)
+            rows: list[Row] = journal.call(work, may_be_interrupted=True)
         except JournalError as error:
             raise self._describe_journal(error) from None
         return rows
