@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.servers import POSTGRES_MISSING, REDIS_MISSING, postgres_server, redis_server
 
-from faregate.core.claims import Claimant, Claimed
+from faregate.core.claim_types import Claimant, Claimed
 from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.postgres import PostgresJournal

@@ -27,7 +27,7 @@ from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import DECIDED
 from faregate.core.models import Offer
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
+from faregate.core.withholding import Bypass, is_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
@@ -95,7 +95,7 @@ class PaywallMiddleware:
             self.add_probes(self.app)
             roots = (*list_own_roots(self.app), find_forced_root())
             self.path_rules.own_roots = tuple(dict.fromkeys(filter(None, roots)))
-            self.path_rules.is_root_of_client = lets_clients_set_root()
+            self.path_rules.clients_set_root = lets_clients_set_root()
         if scope["type"] == "http":
             await self._serve_http(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -33,7 +33,7 @@ from faregate.checkout.checkout import SkipHandler
 from faregate.checkout.handlers import inspect_handler, mark_maker
 from faregate.checkout.openapi import INFO, MARK, payment_info
 from faregate.checkout.wrapped_callables import mark_as_coroutine_function
-from faregate.core import responses, unpaid_responses
+from faregate.core import responses, withholding
 from faregate.core.models import Choose, Offer, OfferChoice
 from faregate.core.reported_values import Payment
 from faregate.errors import ConfigurationError
@@ -175,7 +175,7 @@ async def _authorize(authorization: Coroutine[Any, Any, Payment], response: Resp
     return payment
 
 
-_OF_RESULTS = (responses.NO_STORE, unpaid_responses.MARK)
+_OF_RESULTS = (responses.NO_STORE, withholding.MARK)
 _RAW_OF_RESULTS = [(name.lower().encode(), value.encode()) for name, value in _OF_RESULTS]
 
 

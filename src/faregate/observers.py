@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.models import OfferRevision, Outcome, PaidRequest
 from faregate.errors import ConfigurationError
 from faregate.events import Event, Failed, Held, Redelivered, Released, Sale, Settled, Stuck

@@ -39,7 +39,7 @@ from faregate.checkout.wrapped_callables import is_async, mark_as_coroutine_func
 from faregate.core import responses
 from faregate.core.models import Choose, Offer
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import may_be_result
+from faregate.core.withholding import may_be_result
 from faregate.errors import ConfigurationError
 from faregate.offers import OfferOptions, make_offer
 from faregate.paywall import Paywall

@@ -16,7 +16,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.models import HandlerResult, OfferRevision, Outcome, PaidRequest, WorkSucceeded
 from faregate.events import Event, Refused, Sale, Settled, Swept
 from faregate.observers import SaleOutcome, find_outcome

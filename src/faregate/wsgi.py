@@ -45,7 +45,7 @@ from faregate.checkout.wsgi_environ import (
 )
 from faregate.core.models import Choose, Headers, Offer, Response, header_values
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import Bypass, is_error
+from faregate.core.withholding import Bypass, is_error
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall

@@ -20,7 +20,7 @@ import faregate.fastapi
 import faregate.starlette
 from faregate.asgi import PaywallMiddleware
 from faregate.checkout.shielding import run_shielded, wait_shielded
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.emulator import Emulator, SettlementRule, Wallet
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.memory import MemoryJournal

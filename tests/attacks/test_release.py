@@ -1,4 +1,4 @@
-"""What may leave unpaid (`faregate.core.unpaid_responses`): one table of attacks for every adapter.
+"""What may leave unpaid (`faregate.core.withholding`): one table of attacks for every adapter.
 
 A handler leaves a mark in its location, its headers and its body. A stranger may get it only with a payment
 that is proven, whatever the status, and wherever the answer comes from.

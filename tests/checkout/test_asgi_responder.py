@@ -10,7 +10,7 @@ import pytest
 from faregate.checkout.asgi_responder import PaywallResponder, find_responder
 from faregate.checkout.path_rules import NO_RULES
 from faregate.core.models import Request
-from faregate.core.unpaid_responses import Bypass, may_be_result
+from faregate.core.withholding import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.offers import build_offer, offer
 from faregate.paywall import Paywall

@@ -19,7 +19,7 @@ from faregate.checkout.path_rules import PathMatch
 from faregate.checkout.states import PASSING, TRANSITIONS, State
 from faregate.core.interfaces import Flow, RunHandler
 from faregate.core.models import PaidRequest, Request, Response
-from faregate.core.unpaid_responses import Bypass, may_be_result
+from faregate.core.withholding import Bypass, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.offers import offer
 from faregate.paywall import Paywall

@@ -16,7 +16,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.cli.holds import make_printable
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 from faregate.errors import JournalError
 from faregate.journals.payment_info import PaymentInfo, PaymentStatus
 from faregate.journals.sqlite import SqliteJournal
@@ -416,7 +416,7 @@ def test_on_a_terminal_one_is_asked(seller: Seller, answer: str, code: int, stat
 FLASK = """
 from flask import Flask
 from faregate.flask import Faregate
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 
 app = Flask(__name__)
 Faregate(app)

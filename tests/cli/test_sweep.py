@@ -10,7 +10,7 @@ import pytest
 
 from faregate.cli import main
 from faregate.cli.sweep import ShutdownSignal
-from faregate.maintenance.background_sweep import jitter
+from faregate.maintenance.sweep_loop import jitter
 from tests.adapters.asgi import CONTENT
 from tests.support.unfinished_payments import UNKNOWN, HangingCall, Seller, selling
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count, repeat
 from typing import Any
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     Claimant,
     Claimed,
     Lease,

@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import Any, TypeAlias, cast
 
 from faregate.core import completion, flow, recovery, service_price
-from faregate.core.claims import Claimant, Lease, PendingPayment
+from faregate.core.claim_types import Claimant, Lease, PendingPayment
 from faregate.core.interfaces import Backend, MaybeAwaitable, RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest
 from faregate.core.results import Predictability

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from faregate.core.claims import InProgress, PendingPayment, Replayable, SettlementWrite
+from faregate.core.claim_types import InProgress, PendingPayment, Replayable, SettlementWrite
 from faregate.core.interfaces import RunHandler
 from faregate.core.models import HandlerResult, Response, WorkFailed
 from faregate.core.recovery import BATCH

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claimant,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faregate.core import responses
-from faregate.core.claims import Claimed, SettlementWrite
+from faregate.core.claim_types import Claimed, SettlementWrite
 from faregate.core.models import Response, WorkFailed
 from faregate.core.results import (
     CompletionRejected,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.interfaces import Flow
 from faregate.core.models import WorkFailed
 from faregate.core.results import (

@@ -18,7 +18,7 @@ import pytest
 
 import faregate
 from faregate import Paywall
-from faregate.core.claims import Lease
+from faregate.core.claim_types import Lease
 from faregate.core.driver import adrive, drive
 from faregate.core.flow import serve
 from faregate.core.models import Response
@@ -26,7 +26,7 @@ from faregate.errors import ConfigurationError
 from faregate.events import Event, Refused, Settled
 from faregate.journals.heartbeat import Heartbeat
 from faregate.logs import Area, log
-from faregate.maintenance.background_sweep import sweep_until
+from faregate.maintenance.sweep_loop import sweep_until
 from faregate.observers import EventDispatcher
 from tests.core.flow_script import TXN, sale
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Lease
+from faregate.core.claim_types import Lease
 from faregate.core.models import WorkFailed
 from faregate.core.recovery import SweepReport
 from faregate.core.results import (

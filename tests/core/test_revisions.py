@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimed
+from faregate.core.claim_types import Claimed
 from faregate.core.models import Offer, OfferRevision, Response, WorkSucceeded
 from faregate.core.results import AccessFailed, AccessGranted, Predictability, RevisionRejected
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer

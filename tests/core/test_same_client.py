@@ -15,7 +15,7 @@ import itsdangerous
 import pytest
 from django.core import signing
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyUsed,
     Claimant,
     ClientMismatch,

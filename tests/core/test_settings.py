@@ -11,7 +11,7 @@ from unittest.mock import NonCallableMock
 import pytest
 from werkzeug.test import Client
 
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 from faregate.core.interfaces import Journal
 from faregate.core.models import Offer
 from faregate.emulator import Emulator

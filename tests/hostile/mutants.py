@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from faregate.core import completion, flow, recovery
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.interfaces import Backend, Flow
 from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded, header_values
 from faregate.core.results import (

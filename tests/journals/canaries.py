@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from faregate.core.claims import Claimant, Replayable
+from faregate.core.claim_types import Claimant, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.persistent import PersistentJournal
 from tests.core.flow_script import ACR, OTHER_TXN, TXN

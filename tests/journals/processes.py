@@ -10,7 +10,7 @@ from tests.support.preloaded import PreloadedPython
 OPENED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from faregate.core.claims import Claimed, InProgress
+from faregate.core.claim_types import Claimed, InProgress
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.stores import STORED, Clock, disconnect
 from tests.journals.rows import GOOD, HERE, WORK_SECONDS

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Claim, Claimant, Claimed, Lease, PendingPayment, Recoverable
+from faregate.core.claim_types import Claim, Claimant, Claimed, Lease, PendingPayment, Recoverable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.journals.durations import JournalPolicy
 from tests.core.flow_script import ACR, RECEIPT, TXN

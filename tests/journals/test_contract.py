@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import InProgress, Replayable
+from faregate.core.claim_types import InProgress, Replayable
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.persistent import PersistentJournal
 from faregate.paywall import Paywall

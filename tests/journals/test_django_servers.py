@@ -14,7 +14,7 @@ import psycopg
 import pymysql
 import pytest
 
-from faregate.core.claims import Claim, InProgress
+from faregate.core.claim_types import Claim, InProgress
 from faregate.errors import JournalError
 from faregate.journals.durations import JournalPolicy
 from faregate.journals.persistent import PersistentJournal

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from faregate.asgi import PaywallMiddleware
-from faregate.core.claims import Claimant, InProgress, PendingPayment, Recoverable, RequestMismatch
+from faregate.core.claim_types import Claimant, InProgress, PendingPayment, Recoverable, RequestMismatch
 from faregate.core.recovery import SweepReport
 from faregate.emulator import Emulator, Wallet
 from faregate.errors import JournalError

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimed, InProgress, Lease, Recoverable, Replayable, SettlementWrite
+from faregate.core.claim_types import Claimed, InProgress, Lease, Recoverable, Replayable, SettlementWrite
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import heartbeat as heartbeats
 from faregate.journals.durations import JournalPolicy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faregate.core.claims import Claimant, Claimed
+from faregate.core.claim_types import Claimant, Claimed
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import JournalFull
 from faregate.journals.durations import JournalPolicy

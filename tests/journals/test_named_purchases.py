@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyUsed,
     Claimant,
     ClientMismatch,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from faregate.core.claims import Claim, InProgress, PendingPayment, Recoverable
+from faregate.core.claim_types import Claim, InProgress, PendingPayment, Recoverable
 from faregate.errors import JournalError
 from faregate.journals import file_locks, session_locks
 from faregate.journals.durations import JournalPolicy

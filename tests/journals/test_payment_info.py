@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claimant, Claimed, Lease, Replayable
+from faregate.core.claim_types import Claimant, Claimed, Lease, Replayable
 from faregate.core.models import WorkFailed
 from faregate.journals.payment_info import PaymentInfo, PaymentStatus, Reference, parse_reference
 from faregate.journals.persistent import PersistentJournal

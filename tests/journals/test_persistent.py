@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import AlreadyFailed, AlreadyUsed, Claimed, InProgress, Replayable
+from faregate.core.claim_types import AlreadyFailed, AlreadyUsed, Claimed, InProgress, Replayable
 from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalFull, JournalUnreadable
 from faregate.journals import quota

@@ -10,7 +10,7 @@ import anyio
 import psycopg
 import pytest
 
-from faregate.core.claims import Claimed, InProgress
+from faregate.core.claim_types import Claimed, InProgress
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal
 from faregate.journals.postgres.schema import VERSION

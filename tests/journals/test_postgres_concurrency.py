@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-from faregate.core.claims import InProgress
+from faregate.core.claim_types import InProgress
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.postgres import PostgresJournal, connection, pipeline, pool, store
 from faregate.journals.store import PURGE_SECONDS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import InProgress, Replayable
+from faregate.core.claim_types import InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from tests.core.flow_script import ACR, RECEIPT, TXN
 from tests.journals.processes import RACE, START, run, run_together, said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claimant,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Claimed, InProgress, Replayable
+from faregate.core.claim_types import Claimed, InProgress, Replayable
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.redis import RedisJournal
 from faregate.journals.redis.schema import VERSION
@@ -321,7 +321,7 @@ def test_many_threads_share_one_connection(server: RedisServer) -> None:
 FORKED = """
 import json, os, sys, threading
 from faregate.journals.redis import RedisJournal
-from faregate.core.claims import Claimant, InProgress
+from faregate.core.claim_types import Claimant, InProgress
 journal = RedisJournal(sys.argv[1], keys=[b"k" * 32], namespace="test")
 proofs = ("before", "child", "parent", "later")
 journal.claim("before", Claimant("GET /"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Replayable
+from faregate.core.claim_types import Replayable
 from faregate.errors import ConfigurationError, JournalError
 from faregate.journals.durations import DEFAULT_POLICY
 from faregate.journals.persistent import PersistentJournal

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from faregate.core.claims import Claimed, Lease, Recoverable, Replayable, ReplayPolicy
+from faregate.core.claim_types import Claimed, Lease, Recoverable, Replayable, ReplayPolicy
 from faregate.core.models import WorkFailed
 from faregate.errors import JournalError
 from faregate.journals.durations import DEFAULT_POLICY

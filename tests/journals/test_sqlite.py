@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from faregate.core.claims import InProgress, Replayable
+from faregate.core.claim_types import InProgress, Replayable
 from faregate.core.models import Response, WorkSucceeded
 from faregate.errors import ConfigurationError, JournalError, JournalUnreadable
 from faregate.journals.durations import DEFAULT_POLICY
@@ -293,7 +293,7 @@ def test_a_disk_that_cannot_lock_is_refused_and_says_so(journal: SqliteJournal) 
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 from tests.journals.stores import Clock, sqlite
 place = Path(sys.argv[1])
 journal = sqlite(place, Clock())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import SettlementWrite
+from faregate.core.claim_types import SettlementWrite
 from faregate.errors import JournalError
 from faregate.journals.sqlite import database
 from faregate.journals.sqlite.batch import Change

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from faregate.core.claims import Lease, PendingPayment, Recoverable, Replayable
+from faregate.core.claim_types import Lease, PendingPayment, Recoverable, Replayable
 from faregate.core.models import Response, WorkFailed, WorkSucceeded
 from faregate.errors import JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import EarlierPayment, Replayable
+from faregate.core.claim_types import EarlierPayment, Replayable
 from faregate.journals import writer
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.postgres.store import PostgresStore

@@ -29,7 +29,7 @@ from faregate.merchant.models import (
     ResourceQuery,
     TransactionQuery,
 )
-from faregate.merchant.requests import Call, finishes_payment
+from faregate.merchant.requests import Call, concerns_transaction
 from faregate.transports.async_connections import AsyncioConnection, TrioConnection
 from faregate.transports.http1 import Http1Transport
 from faregate.transports.httpx import MAX_CALLS as MAX_MOUNTED_CALLS
@@ -46,7 +46,7 @@ LOOK = f"/merchant/v1/transactions/{TXN}"
 
 
 def limited(speaker: Speaker, slots: int, places: int = 100) -> LimitedTransport:
-    return LimitedTransport(Http1Transport(), slots, places, has_priority=finishes_payment)
+    return LimitedTransport(Http1Transport(), slots, places, has_priority=concerns_transaction)
 
 
 def all_limits(transport: LimitedTransport) -> list[Limits[Any]]:
@@ -147,7 +147,7 @@ OTHERS: list[Call[Any]] = [
     "call", [*FINISHING, *OTHERS], ids=lambda call: call.request.path.partition("v1/")[2]
 )
 def test_the_calls_that_finish_a_payment(call: Call[Any], prefix: str) -> None:
-    transport = LimitedTransport(Http1Transport(), 1, places=0, has_priority=finishes_payment)
+    transport = LimitedTransport(Http1Transport(), 1, places=0, has_priority=concerns_transaction)
     # Strangers have what there is.
     transport._limits.get()._others.enter()
     plain: Call[Response] = Call(call.request, lambda reply: reply)

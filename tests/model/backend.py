@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.interfaces import RunHandler
 from faregate.core.models import HandlerResult, Offer, OfferRevision, Outcome, PaidRequest, Response
 from faregate.core.results import CompletionPaid, Predictability

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from tests.model.environment import WELL, Environment
 from tests.model.flow_run import Actor
 from tests.model.invariants import Violation

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.row_rules import Row

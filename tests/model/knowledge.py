@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from faregate.core.claims import Claimed, EarlierPayment, PendingPayment, Recoverable
+from faregate.core.claim_types import Claimed, EarlierPayment, PendingPayment, Recoverable
 from faregate.core.interfaces import RunHandler
 from faregate.core.results import AccessGranted, AccessPending, CompletionPaid
 from tests.core.steps import (

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from faregate.core.claims import Claimed, PendingPayment, Recoverable, find_resumed
+from faregate.core.claim_types import Claimed, PendingPayment, Recoverable, find_resumed
 from faregate.core.interfaces import RunHandler
 from tests.core.steps import (
     AbandonClaim,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import AlreadyUsed, Claim, Claimed, Lease
+from faregate.core.claim_types import AlreadyUsed, Claim, Claimed, Lease
 from faregate.errors import JournalError
 from faregate.journals import memory, row_rules
 from faregate.journals.durations import JournalPolicy

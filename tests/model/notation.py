@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from faregate.core.claims import Claimed, Lease, PendingPayment, Recoverable
+from faregate.core.claim_types import Claimed, Lease, PendingPayment, Recoverable
 from faregate.core.models import HandlerResult, Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.core.results import AccessPending, CompletionRejected, CompletionUnknown
 from tests.model.replies import WELL

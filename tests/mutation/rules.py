@@ -37,8 +37,8 @@ MISTAKES = ("tests/attacks/test_mistakes.py",)
 BODY_COPIES = ("tests/attacks/test_body_copies.py",)
 COPIED_BODIES = ("tests/attacks/test_bodies.py",)
 UNASKED = ("tests/attacks/test_unasked_prices.py",)
-RELEASE_RULE = ("tests/core/test_unpaid_responses.py",)
-RELEASE = ("tests/attacks/test_release.py", "tests/core/test_unpaid_responses.py")
+RELEASE_RULE = ("tests/core/test_withholding.py",)
+RELEASE = ("tests/attacks/test_release.py", "tests/core/test_withholding.py")
 RANGES = ("tests/attacks/test_release.py", "-k", "whole_result")
 REFUSED = ("tests/attacks/test_refused.py",)
 REWRITTEN = ("tests/attacks/test_rewritten_paths.py",)
@@ -86,7 +86,7 @@ FLOW = "src/faregate/core/flow.py"
 MODELS = "src/faregate/core/models.py"
 BRIDGES = ("tests/checkout/test_paywall_answers.py", "tests/attacks/test_body_copies.py")
 OUTCOME = "src/faregate/core/outcome.py"
-UNPAID_RESPONSES = "src/faregate/core/unpaid_responses.py"
+WITHHOLDING = "src/faregate/core/withholding.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
 LOST_KEYS = ("tests/journals/test_persistent.py", "-k", "missing_key")
@@ -206,14 +206,14 @@ MUTANTS = (
     Mutant("decide-twice", ROW, "self._is_held(lease, RUNNING, *", "self._is_held(lease, RUNNING, SUCCEEDED, *"),
     Mutant("charge-for-cut-results", OUTCOME, "        _check_length(result.response, request.http.method)\n", ""),
     Mutant("charge-for-errors", OUTCOME, "if status in request.billable and", "if"),
-    # What may leave unpaid (`core.unpaid_responses`)
+    # What may leave unpaid (`core.withholding`)
     Mutant("unbilled-statuses-leave", OUTCOME, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
-    Mutant("errors-carry-results", UNPAID_RESPONSES, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
+    Mutant("errors-carry-results", WITHHOLDING, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
     Mutant("results-leave-as-errors", CHECKOUT, "            self.has_answered_result = True\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("stale-results-leave-as-errors", CHECKOUT, "        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):\n", "        elif False:\n", ("tests/attacks/test_stale_errors.py",)),
-    Mutant("any-status-is-an-error", UNPAID_RESPONSES, "return 400 <= status <= 599", "return status >= 300", RELEASE),
-    Mutant("redirects-to-other-hosts", UNPAID_RESPONSES, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
-    Mutant("slash-redirects-with-a-signature", UNPAID_RESPONSES, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
+    Mutant("any-status-is-an-error", WITHHOLDING, "return 400 <= status <= 599", "return status >= 300", RELEASE),
+    Mutant("redirects-to-other-hosts", WITHHOLDING, ' and _fold_host(parts.netloc) in ("", _fold_host(host))', "", RELEASE_RULE),
+    Mutant("slash-redirects-with-a-signature", WITHHOLDING, " and unquote(location.query) == unquote(query)\n", "\n", RELEASE_RULE),
     Mutant("preconditions-reach-paid-handlers", "src/faregate/checkout/incoming_request.py", '    "if-match",\n', "", RANGES),
     Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_from_cache:", COPIES),
@@ -378,7 +378,7 @@ MUTANTS = (
     Mutant("cookies-of-the-unsold", RESPONSES, "headers = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
            "headers = _filter_headers(response.headers)", STATE),
     Mutant("idempotency-keys-outside", WRAPPERS, "cache|idempoten|static|", "cache|static|", ANSWERS),
-    Mutant("not-modified-is-no-result", UNPAID_RESPONSES, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
+    Mutant("not-modified-is-no-result", WITHHOLDING, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
     Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
            "False", SHADOW_TESTS),
@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant("stream-in-one-piece", ASGI_RESPONDER, "self._is_stream or message.get(\"more_body\", False)", "self._is_stream or bool(self._chunks)", ("tests/adapters/test_fastapi.py", "-k", "that_are_cut")),
     Mutant("stream-cut-some-turns-later", ASGI_RESPONDER, "for _ in range(20):\n                    await anyio.low", "for _ in range(5):\n                    await anyio.low", ("tests/adapters/test_fastapi.py", "-k", "after_its_end")),
     Mutant("refused-below-a-sold-prefix", PATH_RULES, "        if prefix is not None and any(_is_below(closed, prefix) for closed in refused):\n            prefix = None\n", "", ("tests/adapters/test_prefixes.py", "-k", "longer_of")),
-    Mutant("daphne-root-chooses-a-price", PATH_RULES, "if root and self.is_root_of_client:", "if False:", ("tests/adapters/test_prefixes.py", "-k", "daphne")),
+    Mutant("daphne-root-chooses-a-price", PATH_RULES, "if root and self.clients_set_root:", "if False:", ("tests/adapters/test_prefixes.py", "-k", "daphne")),
     Mutant("copied-with-what-is-above", PATH_RULES, "match.protected or self._has_prefix_below((*readings, *rare_readings))", "match.protected", ("tests/adapters/test_prefixes.py", "-k", "not_copied")),
     Mutant("copied-from-a-prefix", PATH_RULES, "match.protected or self._has_prefix_below((*readings, *rare_readings))", "self._has_prefix_below((*readings, *rare_readings))", ("tests/adapters/test_prefixes.py", "-k", "not_copied")),
     Mutant("prefix-before-published-objects", ASGI, "        check_publishers(self.path_rules)\n", "", ("tests/adapters/test_prefixes.py", "-k", "published")),
@@ -427,7 +427,7 @@ MUTANTS = (
     Mutant("flask-prefix-past-the-paywall", FLASK_DECORATORS, "    if entered is None or entered[0] is not app.extensions[NAME]:", "    if False:", ("tests/adapters/test_flask_placement.py", "-k", "past_the_paywall")),
     Mutant("flask-prefix-by-another-path", FLASK_DECORATORS, "if not seen.protected or seen.offer != routed.offer:", "if False:", REWRITTEN),
     Mutant("django-prefix-by-another-path", DJANGO + "requests.py", "if routed_path != path and not path_match.ambiguous:", "if False:", REWRITTEN),
-    Mutant("letters-of-routers-without-case", PATH_RULES, "path.translate(_DOTLESS).casefold()", "path.casefold()", REWRITTEN),
+    Mutant("letters-of-routers-without-case", PATH_RULES, "path.translate(_TURKISH_I).casefold()", "path.casefold()", REWRITTEN),
     Mutant("prefix-in-the-languages-of-another-urlconf", DJANGO + "languages.py", "get_resolver(get_urlconf())", "get_resolver()", ("tests/adapters/test_django_placement_stack.py", "-k", "urlconf_that_a_request_sets")),
     Mutant("translation-leads-outside-of-a-prefix", DJANGO + "price_placement.py", "            *_find_translated_outside(resolver, rules),\n", "", ("tests/adapters/test_django_placement_stack.py", "-k", "translation_leads")),
     Mutant("pattern-that-matches-outside-of-a-prefix", DJANGO + "price_placement.py", "if not rules.match(other).protected and next(", "if False and next(", ("tests/adapters/test_django_placement_stack.py", "-k", "also_matches_outside")),

@@ -16,7 +16,7 @@ from sqlalchemy import func, select, text
 from starlette.testclient import TestClient
 
 from faregate import ConfigurationError, Offer, Paywall
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.models import Request, Response, WorkSucceeded
 from faregate.core.results import AccessGranted, CompletionPaid
 from faregate.emulator.wallet import Wallet

@@ -61,7 +61,7 @@ from faregate.checkout.suspected_copy import SuspectedCopy, may_be_copy
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import COPIED, Bypass, is_error
+from faregate.core.withholding import COPIED, Bypass, is_error
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.offers import OFFERS_MADE

@@ -12,7 +12,7 @@ from faregate.checkout.openapi_operations import Operation
 from faregate.checkout.snapshot import Snapshot
 from faregate.core.models import Headers, Request, Response
 from faregate.core.request_headers import CREDENTIAL_HEADERS, PAYMENT_HEADERS
-from faregate.core.unpaid_responses import MARK
+from faregate.core.withholding import MARK
 from faregate.x402.json_schema import inline_references
 
 Scope = MutableMapping[str, Any]
@@ -72,7 +72,7 @@ def has_payment(headers: RawHeaders) -> bool:
 
 
 def has_result_mark(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether these are the headers of a result that something has kept: see `core.unpaid_responses.MARK`."""
+    """Whether these are the headers of a result that something has kept: see `core.withholding.MARK`."""
     # By its length first, and in a plain loop, like `has_payment`.
     for name, _ in headers:  # noqa: SIM110
         if len(name) == len(_MARK) and bytes(name).lower() == _MARK:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
-from faregate.core.unpaid_responses import MARK, is_error
+from faregate.core.withholding import MARK, is_error
 from faregate.errors import ResultCutShort, ResultTooLarge
 
 _MARK_NAME = MARK[0].lower()

@@ -52,7 +52,7 @@ from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import HandlerResult, HasPayerLeft, Headers, Offer, OfferChoice, Request, Response
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import (
+from faregate.core.withholding import (
     COPIED,
     Bypass,
     build_plain_redirect,
@@ -513,7 +513,7 @@ class Checkout:
         self._inside_status = status
 
     def allow_unpaid(self, status: int, read_headers: Callable[[], Headers] = tuple) -> bool:
-        """Decide whether a response without a payment may leave (`core.unpaid_responses`).
+        """Decide whether a response without a payment may leave (`core.withholding`).
 
         `read_headers` reads its headers. Raises `ConfigurationError` for a response in place of sold work.
         """

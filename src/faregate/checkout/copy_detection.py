@@ -1,6 +1,6 @@
 """Recognise the body of a result in an answer that no handler made.
 
-A result is marked by a header between its handler and the paywall (`core.unpaid_responses.MARK`). A cache
+A result is marked by a header between its handler and the paywall (`core.withholding.MARK`). A cache
 that keeps bodies alone loses the mark, and its key may lead to an address that is free. So each process
 remembers the bodies of its last results: an answer for which the framework called no handler, and which has
 one of these bodies, is a copy.

@@ -20,7 +20,7 @@ from faregate.checkout.shielding import is_cancelled_from_outside, wait_shielded
 from faregate.core.models import is_number
 from faregate.errors import ConfigurationError
 from faregate.logs import log
-from faregate.maintenance.background_sweep import sweep_until
+from faregate.maintenance.sweep_loop import sweep_until
 from faregate.paywall import Paywall
 
 

@@ -35,7 +35,7 @@ _DROPPED = re.compile("[\t\r\n]")
 _URL_END = re.compile("[?#]")
 
 # Two letters that `re.IGNORECASE` takes for an `i`, and `casefold` does not.
-_DOTLESS = str.maketrans("\u0130\u0131", "ii")
+_TURKISH_I = str.maketrans("\u0130\u0131", "ii")
 
 # Pyramid takes `@@` off the name of a view, and Morepath `+`. Plain names begin with `-`, `.`, `_` and `~`.
 _VIEW_MARKS = punctuation.translate(str.maketrans("", "", "-._~/;%"))
@@ -125,7 +125,7 @@ class PathRules:
         self._spellings = {_normalize_prefix(path): path.rstrip("/") for path in (*declared, *refuse)}
         self.own_roots: tuple[str, ...] = ()
         """The root paths that applications behind the rules take off by themselves, beside the server's."""
-        self.is_root_of_client = False
+        self.clients_set_root = False
         """Whether any client can set the root path, as below Daphne."""
         self._matches: dict[tuple[str | None, bool], PathMatch] = {}
 
@@ -172,16 +172,17 @@ class PathRules:
         for other in (root, *self.own_roots):
             rests += _list_rests(behind_headers, "", other)
         rests += behind_headers
-        if root and self.is_root_of_client:
+        if root and self.clients_set_root:
             rests += (_normalize(path), _normalize(path.removeprefix(root)))
         return tuple(rests)
 
     def _is_folded_to_another_offer(
         self, paths: Iterable[str], readings: tuple[str, ...], match: PathMatch
     ) -> bool:
-        """Whether only an unusual spelling leads the path below this offer, and it may belong to another one.
+        """Whether the path is below this offer only if it is folded, and otherwise may belong to another one.
 
-        What is folded to be paid is not folded to be cheaper: `/ask/sample;a` may be a text below `/ask`.
+        Folding makes a path paid. It does not choose between two offers: `/ask/sample;a` may be a text below
+        `/ask`.
         """
         plain = self._match_plainly(paths)
         return not _is_alike(plain, match) and (plain.protected or self._has_two_offers(readings))
@@ -290,8 +291,9 @@ def _list_readings(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _list_rests(readings: Iterable[str], path: str, root: str, most: int = 1) -> list[str]:
-    """List what follows a root path, wherever it is in a path or in one of its readings, `most` times.
+    """List what follows a root path, wherever it is in a path or in one of its readings.
 
+    It is looked for at most `most` times.
     Litestar splits the path there.
     """
     taken_off = root.rstrip("/")
@@ -316,7 +318,7 @@ def _list_decodings(path: str) -> tuple[str, ...]:
 
 
 def _is_path(path: str, root: str) -> bool:
-    """Whether every router looks for this path, and none for one inside it: `http://x/reports`, `x:/reports`.
+    """Whether every router looks for this path. Inside `http://x/reports` and `x:/reports` some look for one.
 
     Servers pass such request targets on, and some put the root path in front. An empty path is `/`, and
     `*` is the target of an OPTIONS for the whole server.
@@ -337,7 +339,7 @@ def _is_ambiguous(path: str) -> bool:
 def _normalize(path: str) -> str:
     """Fold what any router folds: case, doubled and back slashes, dots, spaces, `;` with parameters, `@@`."""
     parts: list[str] = []
-    for part in _SLASHES.split(path.translate(_DOTLESS).casefold()):
+    for part in _SLASHES.split(path.translate(_TURKISH_I).casefold()):
         part = part.strip().partition(";")[0]
         part = part.lstrip(_VIEW_MARKS) or part
         if part not in ("", "."):
@@ -361,7 +363,7 @@ def _find_longest(
     prefixes: Iterable[str],
     is_below: Callable[[str, str], bool],
 ) -> str | None:
-    """The longest prefix that one of the paths stands on."""
+    """Find the longest prefix that one of the paths is below."""
     longest: str | None = None
     for prefix in prefixes:
         if longest is None or len(prefix) > len(longest):

@@ -10,7 +10,7 @@ from time import monotonic
 from faregate.core.models import Headers, Request
 from faregate.core.request_headers import BadProof, find_proof
 from faregate.core.responses import TRANSACTION
-from faregate.core.unpaid_responses import find_transaction
+from faregate.core.withholding import find_transaction
 
 _SIZE = 1024
 """How many answers are remembered. One passes all paywalls of its process at once."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from faregate.cli.terminal import format_duration, format_moment, format_size, format_table, prints_json
 from faregate.commands import Echo
-from faregate.core.claims import HoldInfo
+from faregate.core.claim_types import HoldInfo
 from faregate.errors import CommandError
 from faregate.journals.payment_info import PaymentInfo, parse_reference
 from faregate.maintenance.customer_answers import Explanation, explain, explain_unknown, find_payments

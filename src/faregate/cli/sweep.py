@@ -14,8 +14,8 @@ from faregate.commands import Echo
 from faregate.core.recovery import BATCH, SweepReport
 from faregate.errors import JournalError
 from faregate.logs import log
-from faregate.maintenance.background_sweep import jitter
 from faregate.maintenance.journal import find_problems
+from faregate.maintenance.sweep_loop import jitter
 from faregate.paywall import Paywall
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
-from faregate.core.claims import Lease, PendingPayment, SettlementWrite
+from faregate.core.claim_types import Lease, PendingPayment, SettlementWrite
 from faregate.core.interfaces import Backend, Flow, MaybeAwaitable
 from faregate.core.models import Outcome, PaidRequest, WorkFailed, WorkSucceeded
 from faregate.core.results import (

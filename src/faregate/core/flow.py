@@ -25,7 +25,7 @@ Never `yield` in `finally`: a closed generator may not. Catch `Exception`, never
 from typing import Final
 
 from faregate.core import responses
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,
@@ -78,7 +78,7 @@ from faregate.core.results import (
     Settlement,
 )
 from faregate.core.sales import describe, describe_access, describe_resumed, measure
-from faregate.core.unpaid_responses import is_error
+from faregate.core.withholding import is_error
 from faregate.errors import (
     FaregateError,
     HandlerError,

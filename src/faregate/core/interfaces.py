@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyUsed,
     Claim,
     Claimant,

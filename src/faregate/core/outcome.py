@@ -1,11 +1,11 @@
 """Decide what a handler's work is: a result to sell, or failed work, and what may leave of that. Pure.
 
-What else may leave without a proven payment is decided in `core.unpaid_responses`.
+What else may leave without a proven payment is decided in `core.withholding`.
 """
 
 from faregate.core.models import HandlerResult, OfferRevision, PaidRequest, Response, WorkSucceeded
 from faregate.core.reported_values import check_values
-from faregate.core.unpaid_responses import build_unpaid, find_slash_redirect, is_error
+from faregate.core.withholding import build_unpaid, find_slash_redirect, is_error
 from faregate.errors import NotBillable, ResultCutShort, WorkTimedOut
 
 _LENGTH = "content-length"
@@ -22,15 +22,15 @@ def decide_outcome(
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
-    answers_error = result.has_raised and not is_error(status)
+    hides_raised_error = result.has_raised and not is_error(status)
     is_slash_redirect = status >= 300 and find_slash_redirect(result.response, request) is not None
-    if status in request.billable and not answers_error and not is_slash_redirect:
+    if status in request.billable and not hides_raised_error and not is_slash_redirect:
         _check_length(result.response, request.http.method)
         return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
-    if answers_error:
+    if hides_raised_error:
         raise NotBillable(
             f"it raised or failed, and an error that is answered with {status} is no result. "
             "To sell that response, return it; put a login before the price"

@@ -1,9 +1,9 @@
-"""Recover unfinished payments, for a payer who comes back or for the sweep.
+"""Recover unfinished payments, for a payer who comes back, for the sweep, or for an operator.
 
-Both pick up only a row whose lease is over: the payer with a claim of the same proof, the sweep with
-`lease_next`. The old owner learns it at its next write: the row has another fencing token and
-refuses it, unless it is a fact that is true under any lease (rules 2 and 3 of
-`faregate.journals.row_rules`).
+Each picks up only a row whose lease is over: a payer by a claim of the same proof (`claim`), or of an
+earlier payment (`claim_transaction`), the sweep with `lease_next`, an operator with `lease_hold`. The old
+owner learns it at its next write: the row has another fencing token and refuses it, unless it is a fact that
+is true under any lease (rules 2 and 3 of `faregate.journals.row_rules`).
 
 The rules are at the top of `faregate.core.flow`.
 """
@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.completion import (
     abandon_claim,
     close_paid,
@@ -152,7 +152,8 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
     payment = describe_recovered(payment)
     if payment.foreign and not (yield from _is_known_to_service(backend, payment)):
         yield backend.log_warning(
-            "started with another API key, whose seller must finish it", payment.transaction_id
+            "started with another API key: its seller must finish it",
+            payment.transaction_id,
         )
         yield from postpone(backend, payment)
         return OtherSellersPayment()
@@ -164,7 +165,7 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
         case None if payment.waiting:
             return (yield from _recover_waiting(backend, payment))
         case None:
-            # The work was interrupted: it must not run again, so its outcome is decided now.
+            # The work was interrupted, or never began. It does not run now, so its outcome is decided.
             interrupted = WorkFailed(INTERRUPTED)
             if not (yield from record_outcome(backend, payment, interrupted)):
                 return LeaseLost()
@@ -174,7 +175,7 @@ def recover(backend: Backend, payment: PendingPayment, request: PaidRequest | No
 def _recover_success(
     backend: Backend, payment: PendingPayment, outcome: WorkSucceeded, request: PaidRequest | None
 ) -> Flow[Settlement]:
-    """The GET only says whether it is worth completing again. A completion proves."""
+    """A GET may end the payment as failed, or says whether to complete again. Only a completion proves it."""
     match (yield from _get_state(backend, payment)):
         # Acting on a GET is safe here, because it releases nothing.
         case TransactionState.FAILED:
@@ -223,7 +224,7 @@ def _recover_failure(
 
 
 def _recover_waiting(backend: Backend, payment: PendingPayment) -> Flow[Settlement]:
-    """A payment that access found settling: there is no work of ours to complete."""
+    """Recover a payment without work of ours: access found it settling, or it is stuck without an outcome."""
     match (yield from _get_state(backend, payment)):
         case TransactionState.FAILED:
             return (yield from close_unpaid(backend, payment, "payment_failed"))
@@ -251,7 +252,7 @@ def compare_payers(backend: Backend, *transaction_ids: str) -> Flow[bool | None]
             payer: str = yield backend.find_payer(transaction_id)
         except ServiceError as error:
             yield backend.log_warning(
-                f"whose payment this is cannot be read, so it waits for an open one: {error}",
+                f"the payer of this payment cannot be read, so it waits for an earlier one: {error}",
                 transaction_id,
                 "resume_open_payments",
             )

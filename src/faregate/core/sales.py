@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.interfaces import Backend
 from faregate.core.models import OfferRevision, PaidRequest
 from faregate.events import Sale

@@ -64,7 +64,7 @@ def get_config() -> Config:
     )
     paywall.add_observer(SignalObserver())
     path_rules = LocalePathRules(options.get("OFFERS"), options.get("REFUSE", ()))
-    path_rules.is_root_of_client = lets_clients_set_root()
+    path_rules.clients_set_root = lets_clients_set_root()
     return Config(paywall, path_rules)
 
 

@@ -22,7 +22,7 @@ from faregate.checkout.handlers import find_offers, mark_price
 from faregate.checkout.wrapped_callables import get_module, is_async, walk
 from faregate.core.models import Choose, Offer
 from faregate.core.responses import NO_STORE
-from faregate.core.unpaid_responses import MARK, may_be_result
+from faregate.core.withholding import MARK, may_be_result
 from faregate.django.requests import find_request, get_checkout
 from faregate.django.responses import mark_private
 from faregate.errors import ConfigurationError

@@ -21,7 +21,7 @@ from faregate.checkout.path_rules import list_spellings
 from faregate.checkout.shielding import is_cancelled_from_outside, make_scope, run_shielded
 from faregate.checkout.states import AUTHORIZED, DECIDED
 from faregate.core.models import Offer
-from faregate.core.unpaid_responses import Bypass, may_be_result
+from faregate.core.withholding import Bypass, may_be_result
 from faregate.django import conf
 from faregate.django.caches import (
     CachesOutside,

@@ -22,7 +22,7 @@ from faregate.checkout.wsgi_environ import find_path, list_path_headers
 from faregate.core.models import Choose, Offer
 from faregate.core.reported_values import Payment
 from faregate.core.responses import NO_STORE, build_preflight
-from faregate.core.unpaid_responses import MARK, is_error, may_be_result
+from faregate.core.withholding import MARK, is_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.flask.memos import check_memo
 from faregate.flask.middleware import ENTERED, NAME, DeferredSave, defer_session_writes

@@ -22,7 +22,7 @@ from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import AUTHORIZED
 from faregate.core.models import Headers, Offer
 from faregate.core.models import Response as Result
-from faregate.core.unpaid_responses import Bypass, is_error
+from faregate.core.withholding import Bypass, is_error
 from faregate.errors import ConfigurationError
 from faregate.routes import RouteTable
 from faregate.wsgi import (

@@ -26,7 +26,7 @@ from faregate.checkout.whitenoise import list_urls
 from faregate.checkout.wrapped_callables import get_closure, get_module, walk
 from faregate.checkout.wsgi_environ import find_method
 from faregate.core.models import Offer
-from faregate.core.unpaid_responses import Bypass, may_be_result
+from faregate.core.withholding import Bypass, may_be_result
 from faregate.flask.caches import find_keys, is_cached_above
 from faregate.flask.middleware import NAME, FlaskPaywallMiddleware
 from faregate.routes.shadows import Parameter, build_samples, describe_shadows

@@ -11,7 +11,7 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from faregate.core import driver
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.errors import JournalError
 from faregate.journals.row_operations import Procedure, Run
 

@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Callable
 from time import monotonic
 
-from faregate.core.claims import Lease
+from faregate.core.claim_types import Lease
 from faregate.errors import FaregateError
 from faregate.journals.owner_locks import OwnerLock
 from faregate.journals.writer import check_threads

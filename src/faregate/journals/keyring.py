@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from faregate.core.claims import Claimant
+from faregate.core.claim_types import Claimant
 from faregate.core.request_headers import hash_credential
 from faregate.errors import ConfigurationError, JournalUnreadable
 from faregate.journals.row_rules import Fingerprint

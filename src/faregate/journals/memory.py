@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from faregate.core.claims import HoldInfo, PendingPayment, Recoverable
+from faregate.core.claim_types import HoldInfo, PendingPayment, Recoverable
 from faregate.core.driver import run
 from faregate.errors import JournalUnreadable
 from faregate.journals.owner_locks import LockingStore, has_lock
@@ -131,7 +131,10 @@ class OpenPaymentQueue:
         return self._store.replace(record["key"], record["stamp"], changes, False)
 
     def lease_hold(self, transaction_id: str) -> PendingPayment | None:
-        """Take the row of this transaction, due or not, even stuck; None while another has the lease."""
+        """Take the row of this transaction, due or not, even stuck.
+
+        None if its payment is not open, or while any process has the lease.
+        """
         record = self._store.find_transaction(transaction_id)
         if record is None or record["expires_at"] is not None:
             return None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from faregate.core import driver
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyUsed,
     Claim,
     Claimant,

@@ -9,7 +9,7 @@ as stored.
 from collections.abc import Callable
 from functools import partial
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,
@@ -253,8 +253,8 @@ class Procedures:
         now, policy = self._clock(), self._policy
 
         def change(row: Row) -> bool:
-            recorded = row.record_resumption(lease, transaction_id, revision_id, resumed, now, policy)
-            return recorded or row.learn_transaction(transaction_id, revision_id, waits=False)
+            has_changed = row.record_resumption(lease, transaction_id, revision_id, resumed, now, policy)
+            return has_changed or row.learn_transaction(transaction_id, revision_id, waits=False)
 
         try:
             # Durable before complete is called: see `record_outcome`.
@@ -323,7 +323,7 @@ class Procedures:
         try:
             row, changed = yield from self._change_and_end_lease(lease, change)
         except PurchaseTaken:
-            # Another payment has it by now, so this delivery can be taken back without it only.
+            # Another payment has the purchase by now: take the delivery back without it.
             get_copy(lease).purchase = ""
             row, changed = yield from self._change_and_end_lease(lease, change)
         if row is None:
@@ -386,6 +386,7 @@ class Procedures:
         return (yield from self._change(lease, change))
 
     def _give_back_later(self, lease: Lease, error: JournalError) -> None:
+        # What cannot be read could not be given back either: its lease ends at its time.
         if not isinstance(error, JournalUnreadable):
             self._heartbeat.give_back_later(lease)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from faregate.core.claims import HoldInfo
+from faregate.core.claim_types import HoldInfo
 from faregate.errors import JournalError, JournalUnreadable
 from faregate.journals.codec import Codec
 from faregate.journals.durations import JournalPolicy

@@ -9,7 +9,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from faregate.core.claims import Claim, Claimed, Recoverable
+from faregate.core.claim_types import Claim, Claimed, Recoverable
 from faregate.core.models import Outcome
 from faregate.journals.codec import LARGE, Codec
 from faregate.journals.durations import JournalPolicy

@@ -33,7 +33,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
-from faregate.core.claims import (
+from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
     Claim,

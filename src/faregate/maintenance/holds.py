@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from faregate.core.claims import HoldInfo, Lease, PendingPayment
+from faregate.core.claim_types import HoldInfo, Lease, PendingPayment
 from faregate.core.driver import run
 from faregate.core.interfaces import MaybeAwaitable
 from faregate.core.recovery import recover

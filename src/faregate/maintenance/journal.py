@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from faregate.core.claims import HoldInfo
+from faregate.core.claim_types import HoldInfo
 from faregate.errors import ConfigurationError
 from faregate.journals.memory import MemoryJournal
 from faregate.journals.payment_info import FoundPayments, PaymentInfo, Reference

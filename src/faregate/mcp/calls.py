@@ -21,7 +21,7 @@ from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_fro
 from faregate.checkout.states import AUTHORIZED, COMPLETED, COMPLETING, PASSING
 from faregate.core.models import Offer, Response
 from faregate.core.reported_values import Payment
-from faregate.core.unpaid_responses import Bypass, is_error, may_be_result
+from faregate.core.withholding import Bypass, is_error, may_be_result
 from faregate.errors import ConfigurationError, NotBillable
 from faregate.mcp.copy_detection import COPIED, STALE, is_copy, is_stale, record_results
 from faregate.mcp.requests import find_payment, read_call, serialize_bound_arguments
@@ -69,7 +69,7 @@ class ToolCall:
         self._returned = returned
         self._params: Mapping[str, Any] = ctx.params or {}
         self.has_payment = find_payment(self._params) is not None
-        self._is_question = self._is_released = self._has_returned = False
+        self._is_question = self._is_released = self._has_result = False
         self._scope: Mapping[str, Any] | None = getattr(ctx.request, "scope", None)
         self._checkout = AsyncCheckout(
             paywall,
@@ -120,18 +120,18 @@ class ToolCall:
         }
 
     async def check_end(self, result: Any) -> None:
-        """Check, when a paid tool has returned this, that it may go on.
+        """Note that a paid tool has returned, and check that its result may still be sold.
 
-        An error that something makes of a result may carry it.
+        An error that something makes of the result later is withheld, because it may carry it.
 
-        A tool on a thread cannot be cut off: raises `WorkTimedOut`. An extension may let a tool run beside
-        its call, and give the result to a later request. Raises `ConfigurationError` if the call was
-        answered meanwhile, and not paid.
+        Raises `WorkTimedOut` if it was too late: a tool on a thread cannot be cut off. Raises
+        `ConfigurationError` if the call was answered meanwhile, and not paid: an extension may let a tool run
+        beside its call, and give the result to a later request.
         """
         if self._checkout.state is AUTHORIZED:
             self._checkout.check_deadline()
             if not (isinstance(result, CallToolResult) and result.is_error):
-                self._has_returned = True
+                self._has_result = True
             return
         if self._checkout.state in (COMPLETING, COMPLETED):
             self._is_released = (await self._checkout.wait_completed()).released
@@ -151,6 +151,7 @@ class ToolCall:
             with make_scope() as cancel_scope:
                 self._checkout.cancel_scope = cancel_scope
                 return await self._run()
+            # Reached only if the scope has cut the tool off.
             return await self._on_error(build_timeout_error())
         except Exception:
             raise
@@ -178,7 +179,7 @@ class ToolCall:
     def _replace(self, error: Exception) -> Exception:
         """Replace an error that came after a paid tool had returned: it may carry the result."""
         is_ours = isinstance(error, ConfigurationError)
-        if is_ours or not (self._has_returned and self._checkout.is_selling_work):
+        if is_ours or not (self._has_result and self._checkout.is_selling_work):
             return error
         record_results(self._returned[-1:])
         return NotBillable(_MADE_OF_RESULT)
@@ -190,7 +191,7 @@ class ToolCall:
                     if is_stale(result):
                         raise NotBillable(STALE)
                     record_results((result, *self._returned[-1:]))
-                    if self._has_returned and result.get("isError") and not self._is_plain_error(result):
+                    if self._has_result and result.get("isError") and not self._is_plain_error(result):
                         raise NotBillable(_MADE_OF_RESULT)
                 if is_question(result):
                     raise ConfigurationError(QUESTION)
@@ -244,7 +245,7 @@ class ToolCall:
         raise ended
 
     def _build(self, answer: Response) -> Result:
-        # The TypeScript SDK holds the structured content of errors, too, against a tool's output schema.
+        # The TypeScript SDK checks the structured content of errors, too, against a tool's output schema.
         tool = self._tool
         return build_result(
             answer, self._envelope, structured=tool is not None and tool.output_schema is None

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from faregate.checkout.copy_detection import RESULTS
-from faregate.core.unpaid_responses import is_error
+from faregate.core.withholding import is_error
 from faregate.mcp.requests import METHOD
 from faregate.mcp.results import Result, dump_result, find_status
 from faregate.mcp.tools import AnyServer, get_low_level, get_manager

@@ -12,7 +12,7 @@ from faregate.checkout.argument_checks import choose_paywall
 from faregate.checkout.lifespan import check_lifespan
 from faregate.checkout.shielding import run_shielded, wait_shielded
 from faregate.errors import ConfigurationError
-from faregate.maintenance.background_sweep import sweep_until
+from faregate.maintenance.sweep_loop import sweep_until
 from faregate.mcp.calls import ToolCall
 from faregate.mcp.copy_detection import COPIED, is_copy, watch_handlers, watching
 from faregate.mcp.prices import add_prices

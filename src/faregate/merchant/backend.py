@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from faregate.core.claims import PendingPayment
+from faregate.core.claim_types import PendingPayment
 from faregate.core.interfaces import Journal, MaybeAwaitable
 from faregate.core.models import (
     DEFAULT_MIME_TYPE,

@@ -47,7 +47,7 @@ def build_lookup(transaction_id: str) -> WireRequest:
     return WireRequest("GET", f"{ROOT}/transactions/{quote_id(transaction_id)}")
 
 
-def finishes_payment(url: str) -> bool:
+def concerns_transaction(url: str) -> bool:
     """Whether the call of this URL completes a transaction, or asks how one stands."""
     return f"{ROOT}/transactions/" in url
 

@@ -14,7 +14,7 @@ from faregate.core.models import Header, Headers, WireRequest, is_printable
 from faregate.errors import BadAnswer, ConfigurationError, NoAnswer, TooManyCalls
 from faregate.merchant.address import is_loopback
 from faregate.merchant.api_key import ApiKey
-from faregate.merchant.requests import JSON_HEADER, ROOT, Call, finishes_payment
+from faregate.merchant.requests import JSON_HEADER, ROOT, Call, concerns_transaction
 from faregate.transports import AsyncChoice, AsyncTransport, Choice, Transport, make_async, make_sync
 from faregate.x402.tokens import Environment
 
@@ -178,7 +178,7 @@ class Sender(_Sender[Choice, Transport]):
     """
 
     def _make_transport(self, choice: Choice) -> Transport:
-        return make_sync(choice, has_priority=finishes_payment)
+        return make_sync(choice, has_priority=concerns_transaction)
 
     def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""
@@ -204,7 +204,7 @@ class AsyncSender(_Sender[AsyncChoice, AsyncTransport]):
     """Sends calls, and awaits, on asyncio and trio. Any number of event loops may share it. See `Sender`."""
 
     def _make_transport(self, choice: AsyncChoice) -> AsyncTransport:
-        return make_async(choice, finishes_payment)
+        return make_async(choice, concerns_transaction)
 
     async def send(self, call: Call[T]) -> T:
         """Make one call of `wire`. Raises `NoAnswer`, `BadAnswer`, and what the call's `read` raises."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, cast
 
-from faregate.core.claims import Claimant, Claimed
+from faregate.core.claim_types import Claimant, Claimed
 from faregate.core.driver import run
 from faregate.core.models import Offer, OfferRevision
 from faregate.core.service_price import ask_price

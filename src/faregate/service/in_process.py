@@ -29,7 +29,7 @@ from faregate.errors import ConfigurationError, FaregateError, JournalUnreadable
 from faregate.journals.sqlite import SqliteJournal
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.urls import SERVERS
-from faregate.merchant.requests import PRICES, finishes_payment
+from faregate.merchant.requests import PRICES, concerns_transaction
 from faregate.rules.account import Seller
 from faregate.rules.app import KeyGrant, respond
 from faregate.rules.builtin_account import builtin_account
@@ -67,7 +67,7 @@ from faregate.x402.tokens import Environment
 SELLER_ID: Final = "in-process"
 """The id of the seller whom the settings name. A catalog may name another one."""
 _THREADS: Final = 40
-"""Calls from event loops that run at the same time, and as many completions beside them."""
+"""Calls from event loops that run at the same time, and as many about one transaction beside them."""
 _log = logging.getLogger("faregate.service")
 find_database = find_in_process_database
 _keeps_address = ContextVar("keeps_address", default=False)
@@ -89,20 +89,20 @@ class _OwnAccounts:
             self._granted = granted = current, self._runtime.accounts.open_own(current)
         return granted[1]
 
-    def get_last_grant(self) -> KeyGrant:
+    def get_own_without_read(self) -> KeyGrant:
         """Return what `authenticate` returned last: enough to complete a payment, whatever its price."""
         granted = self._granted
         return self.authenticate("") if granted is None else granted[1]
 
 
 class _AccountsWithoutRead:
-    """The `Accounts` of calls that finish a payment: like `_OwnAccounts`, without a read of the account."""
+    """The `Accounts` of calls about one transaction: like `_OwnAccounts`, without a read of the account."""
 
     def __init__(self, own: _OwnAccounts) -> None:
         self._own = own
 
     def authenticate(self, secret: str) -> KeyGrant:
-        return self._own.get_last_grant()
+        return self._own.get_own_without_read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Running:
 
     runtime: Runtime
     own: _OwnAccounts
-    last_grant: _AccountsWithoutRead
+    own_without_read: _AccountsWithoutRead
     close: Callable[[], None]
 
 
@@ -123,7 +123,7 @@ class InProcessService:
     """
 
     is_replaced: ClassVar = False
-    """No test puts another one in its place."""
+    """As of the emulator's transport. A test does not replace a service."""
 
     def __init__(
         self,
@@ -147,7 +147,10 @@ class InProcessService:
         _services.add(self)
 
     def share_journal(self, journal: object) -> None:
-        """Write with this journal, if it is that of `has_journal` and in a file of SQLite."""
+        """Remember the journal of `has_journal`: if both are one file of SQLite, its writer writes for both.
+
+        It does from the next time on that the database is opened. The first journal stays.
+        """
         if self._has_journal and isinstance(journal, SqliteJournal):
             file = journal.share_file()
             self._journal = self._journal or file
@@ -163,7 +166,7 @@ class InProcessService:
                     return json_value_response(self._publish(json.loads(body or b"{}")))
                 running = self._open()
                 self._start_workers(running)
-                accounts = running.last_grant if finishes_payment(url) else running.own
+                accounts = running.own_without_read if concerns_transaction(url) else running.own
                 return respond(WireRequest(method, path, headers, body), accounts)
         except (DatabaseError, StoreUnavailable) as error:
             raise NoAnswer(f"the service's database is away: {error}") from error
@@ -173,7 +176,7 @@ class InProcessService:
     ) -> Response:
         """Answer one call in another thread: it may wait for the database and for a node."""
         # Access waits for facilitators and nodes. However slow they are, what was sold must be completed.
-        kind = int(finishes_payment(url))
+        kind = int(concerns_transaction(url))
         send = partial(self.send, method, url, headers, body, seconds)
         call = partial(copy_context().run, send)
         try:
@@ -186,12 +189,12 @@ class InProcessService:
         """Stop the workers, and close the database. A later call opens it again."""
         with self._lock:
             running, self._running = self._running, None
-            has_begun, self._has_workers = self._has_workers, False
+            had_workers, self._has_workers = self._has_workers, False
             self._is_address_set = False
             is_own = self._pid == os.getpid()
         if running is None or not is_own:
             return
-        if has_begun:
+        if had_workers:
             running.runtime.end()
         running.close()
 
@@ -240,7 +243,7 @@ class InProcessService:
             return self._running
 
     def _open_for_sale(self) -> _Running:
-        """Open it for an application that starts: it decides which address is paid, and no sweep does."""
+        """Open it for an application that starts: that sets the address that is paid; a sweep does not."""
         running = self._open()
         if self._is_address_set or self._is_reader or _keeps_address.get():
             return running
@@ -293,7 +296,7 @@ class InProcessService:
 
 
 def _make_pools() -> tuple[ThreadPoolExecutor, ...]:
-    """Make the threads of calls from event loops, and those of completions. Each starts with a call."""
+    """Make the threads of calls from event loops, and those of calls about one transaction."""
     return tuple(ThreadPoolExecutor(_THREADS, "faregate-service") for _ in range(2))
 
 

@@ -51,7 +51,8 @@ class Difference:
     - missing: an authorization was used for a payment that the books do not have
     - charged: the books say that the payment failed, or that it was never completed; the chain has it. Or its
       seller found the work cut off, and the payment had settled already
-    - unpaid: the books say that it was received; the chain does not have it
+    - unpaid: the books say that it was received; the chain does not have it, or does not prove that this
+      payment used its authorization
     - amount: the chain has another amount
     - hash: it settled by another transaction than the books name
     - refund: a recorded refund that the chain does not have
@@ -91,7 +92,8 @@ class Reconciliation:
     refunded: Counter[str] = field(default_factory=Counter[str])
     """Not subtracted from the other sums: these count what was received."""
     on_chain: Counter[str] = field(default_factory=Counter[str])
-    """What the books settled, corrected by the excess of each difference, and what was refunded in full."""
+    """What the books settled, and the excess of each difference, and payments that the books call failed, and
+    that settled and were refunded in full."""
     excess: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """What the chain has beyond what was settled, by the kind of difference and the token's symbol."""
 
@@ -223,7 +225,7 @@ class _Comparison:
         self._chain = reconciler.chain
         self.transfers: dict[tuple[str, str, str], ReceivedTransfer] = {}
         self._disputed: list[DisputedTransfer] = []
-        self._other_transfers: list[ReceivedTransfer] = []
+        self._foreign_transfers: list[ReceivedTransfer] = []
         self._settled_payments: dict[tuple[str, str, str], PaymentRow] = {}
         self._refunds = RecordedRefunds(
             refund for refund in list_refunds(reconciler.database, self._chain.stores) if refund.is_kept
@@ -231,9 +233,9 @@ class _Comparison:
 
     def add_transfer(self, transfer: ReceivedTransfer) -> None:
         if self._refunds.has(transfer):
-            return  # the payer is a seller, too
+            return  # the payer is a seller, too, who paid back
         if transfer.nonce is None:
-            self._other_transfers.append(transfer)
+            self._foreign_transfers.append(transfer)
         else:
             self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer
 
@@ -261,7 +263,7 @@ class _Comparison:
         """Judge what has no counterpart in what was read: by single questions to the books and the chain."""
         for disputed in self._disputed:
             yield from self._add(self._describe_dispute(disputed))
-        for transfer in self._other_transfers:
+        for transfer in self._foreign_transfers:
             yield from self._add(self._describe_foreign(transfer))
         for transfer in self.transfers.values():
             yield from self._add(self._judge_transfer(transfer))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faregate.core.claims import Claim, Claimant, Lease
+from faregate.core.claim_types import Claim, Claimant, Lease
 from faregate.core.models import Outcome
 from faregate.journals.procedures import Procedures
 from faregate.journals.row_operations import Delete, Find, Procedure

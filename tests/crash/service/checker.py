@@ -14,7 +14,7 @@ from typing import Any, Final
 from examples.chain.facilitator import GAS_KEYS
 from sqlalchemy import select
 
-from faregate.core.claims import find_resumed
+from faregate.core.claim_types import find_resumed
 from faregate.service.chain.abi import encode_topic, hash_event
 from faregate.service.database.authorization import find_uses
 from faregate.service.database.clock import Stamps

@@ -1,4 +1,4 @@
-"""What may leave before a payment is proven: the one rule of all adapters. Pure.
+"""What may leave before a payment is proven: the rules of all adapters. Pure.
 
 A response of a sold handler leaves unpaid only if it certainly carries nothing of the result:
 

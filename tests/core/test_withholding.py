@@ -5,7 +5,7 @@ import pytest
 
 from faregate.core.models import Offer, OfferChoice, PaidRequest, Request, Response
 from faregate.core.responses import NO_STORE
-from faregate.core.unpaid_responses import build_plain_redirect, build_unpaid, may_be_result
+from faregate.core.withholding import build_plain_redirect, build_unpaid, may_be_result
 
 
 def paid_request(url: str, prefix_host: str | None = "shop.example") -> PaidRequest:
