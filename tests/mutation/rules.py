@@ -474,6 +474,7 @@ MUTANTS = (
     Mutant("one-transaction-in-two-rows", SQLITE + "schema.py",
            "CONSTRAINT one_row_per_transaction UNIQUE (namespace, transaction_id),", "", STORE_TESTS),
     Mutant("not-forced-to-the-disk", SQLITE + "database.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", BATCH_TESTS),
+    Mutant("journal-written-where-signals-raise", SQLITE + "database.py", "threading.current_thread() is not threading.main_thread()", "True", BATCH_TESTS),
     Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
     Mutant("written-after-it-gave-up", WRITER, "                if task.try_begin():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
