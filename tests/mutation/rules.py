@@ -272,6 +272,8 @@ MUTANTS = (
     Mutant("payers-that-are-no-addresses-are-compared", INTERPRET, " and _ADDRESS.fullmatch(payer)", "", ("tests/core/test_results.py",)),
     Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, '            get_copy(lease).purchase = ""\n', "            pass\n", PURCHASES),
     Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.005 if is_from_thread else 0.0", "return 0.005 if is_from_thread else None", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),
+    Mutant("rows-of-postgres-are-not-checked", "src/faregate/journals/postgres/schema.py", "END IF;{_CHECK_ROW}\n", "END IF;\n", ("tests/journals/test_row_rules.py", "-k", "postgres and columns")),
+    Mutant("rows-of-postgres-go-back", "src/faregate/journals/postgres/schema.py", "IF {FORBIDDEN_TRANSITION} THEN", "IF false THEN", ("tests/journals/test_row_rules.py", "-k", "postgres and transitions")),
     Mutant("unsent-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND purchase = %s AND delivered \"\n", "AND purchase = %s \"\n", (*PURCHASES, "-k", "postgres and not django")),
     Mutant("named-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", (*UNSENT, "-k", "postgres and not django")),
     Mutant("views-sold-by-their-path-are-given-away", DJANGO + "price_placement.py", "if paths and _are_protected(paths, rules):", "if False:", ("tests/adapters/test_django_placement.py",)),
