@@ -8,8 +8,6 @@ from faregate.core.reported_values import check_values
 from faregate.core.withholding import build_unpaid, find_slash_redirect, is_error
 from faregate.errors import NotBillable, ResultCutShort, WorkTimedOut
 
-_LENGTH = "content-length"
-
 
 def decide_outcome(
     result: HandlerResult, request: PaidRequest, revision: OfferRevision
@@ -45,7 +43,7 @@ def _check_length(response: Response, method: str) -> None:
     if method == "HEAD" or response.status in (204, 304):
         return
     for name, declared in response.headers:
-        if len(name) != len(_LENGTH) or name.lower() != _LENGTH or not declared.isdecimal():
+        if name.lower() != "content-length" or not declared.isdecimal():
             continue
         if int(declared) > len(response.body):
             raise ResultCutShort(
