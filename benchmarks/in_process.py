@@ -29,6 +29,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.proof_template import SERIAL_LENGTH, build_template, fill
+
 HERE = Path(__file__).resolve()
 REVISION = "acr_000000000000700080000000000000a1"
 INSTRUCTIONS = base64.b64encode(json.dumps({"x402Version": 2, "accepts": [{"scheme": "exact"}]}).encode())
@@ -55,7 +57,16 @@ COMMON = (
     ("Connection", "keep-alive"),
 )
 PAID = (*COMMON, ("PAYMENT-RESPONSE", SETTLED))
-PROOF = base64.b64encode(b"x402 " * 140).decode()
+ACCEPTED = {
+    "scheme": "exact",
+    "network": "eip155:84532",
+    "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    "amount": "10000",
+    "payTo": "0x" + "2" * 40,
+    "maxTimeoutSeconds": 300,
+    "extra": {"name": "USDC", "version": "2"},
+}
+PROOF = build_template(ACCEPTED, "http://127.0.0.1/report")
 REPORT = {"report": "Sunny, with a chance of receipts."}
 
 
@@ -311,7 +322,7 @@ class Subject:
 
     def make_proofs(self, number: int) -> list[str]:
         first, self.proofs = self.proofs + 1, self.proofs + number
-        return [f"{PROOF}{proof:08}" for proof in range(first, self.proofs + 1)]
+        return [fill(PROOF, f"{proof:0{SERIAL_LENGTH}}") for proof in range(first, self.proofs + 1)]
 
     async def _ask_asgi(self, requests: list[Any], statuses: list[Any]) -> None:
         async def send(message: Any) -> None:

@@ -3,6 +3,22 @@
 
 counter = 0
 
+local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function encode(text)
+    -- The base64 of a text whose length can be divided by three.
+    local parts = {}
+    for start = 1, #text, 3 do
+        local first, second, third = text:byte(start, start + 2)
+        local bits = first * 65536 + second * 256 + third
+        for shift = 18, 0, -6 do
+            local place = math.floor(bits / 2 ^ shift) % 64 + 1
+            parts[#parts + 1] = ALPHABET:sub(place, place)
+        end
+    end
+    return table.concat(parts)
+end
+
 function setup(thread)
     -- wrk gives every thread its own Lua state; the number keeps their proofs apart.
     threads = (threads or 0) + 1
@@ -19,6 +35,11 @@ function init(args)
     local start = "GET " .. path .. " HTTP/1.1\r\nHost: " .. wrk.host .. ":" .. wrk.port .. "\r\nAccept: */*\r\n"
     head = proof == "" and start or start .. "PAYMENT-SIGNATURE: " .. (signed and "" or proof)
     tail = proof == "" and "\r\n" or "\r\n\r\n"
+    if unique then
+        -- The serial of a proof stands where its template has a star.
+        local star = head:find("*", #start, true)
+        head, tail = head:sub(1, star - 1), head:sub(star + 1) .. tail
+    end
     -- Seconds of the clock: the proofs of a warm-up must not come again in the round after it.
     serial = string.format("%08x%02x", os.time() % 0xffffffff, number)
 end
@@ -32,7 +53,7 @@ function request()
         return head .. tail
     end
     counter = counter + 1
-    return head .. serial .. string.format("%010x", counter) .. tail
+    return head .. encode(serial .. string.format("%011x", counter)) .. tail
 end
 
 function done(summary, latency, requests)

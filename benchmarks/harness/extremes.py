@@ -1,7 +1,6 @@
 """Large results, memory over very many payments, and imports: measured once, beside the rounds."""
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from harness.contestants import BARE, FAST, PAID, SQLITE, Contestant
 from harness.http import ask
 from harness.load import load
 from harness.processes import Server, Service, run_server
+from harness.proof_template import fill, make_serial
 from harness.proofs import build_proof
 
 MIB = 1 << 20
@@ -84,7 +84,7 @@ def measure_large(service: Service) -> Iterator[LargeResult]:
 
 def _measure_size(server: Server, contestant: Contestant, mib: int) -> LargeResult:
     proof = build_proof(server, contestant)
-    ask(server.url + PAID.path, proof + secrets.token_hex(8))
+    ask(server.url + PAID.path, fill(proof, make_serial()))
     before = server.resident_kib()
     server.forget_peak()
     _buy(server, contestant, mib, proof)
@@ -96,7 +96,7 @@ def _measure_size(server: Server, contestant: Contestant, mib: int) -> LargeResu
 
 
 def _buy(server: Server, contestant: Contestant, mib: int, proof: str) -> None:
-    reply = ask(f"{server.url}/blob/{mib * MIB}", proof + secrets.token_hex(8))
+    reply = ask(f"{server.url}/blob/{mib * MIB}", fill(proof, make_serial()))
     if reply.status != 200 or len(reply.body) != mib * MIB:
         raise InvalidRun(f"{contestant.name}: {mib} MiB: status {reply.status}: {reply.body[:300]!r}")
 

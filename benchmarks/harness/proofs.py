@@ -4,13 +4,14 @@ import base64
 import json
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from faregate.emulator.wallet import Wallet
 from faregate.system import system_clock
 from harness.contestants import Contestant
 from harness.http import ask
 from harness.processes import Server
+from harness.proof_template import build_payment, build_template
 
 _PAYERS: Final = 256
 _SIGNED: Final = 16_000
@@ -18,14 +19,18 @@ _SIGNED: Final = 16_000
 
 
 def build_proof(server: Server, contestant: Contestant) -> str:
-    """Build a proof this server accepts. x402 compares it with its own instructions: these are asked for."""
+    """Build a proof that this server accepts, or a template, or a file of signed ones.
+
+    x402 compares a proof with its own instructions: these are asked for.
+    """
     if contestant.has_signed_proofs:
         return _sign_proofs(server)
     if contestant.has_unique_proofs:
-        return _encode(_INSTRUCTIONS, "http://127.0.0.1/report")
+        return build_template(_INSTRUCTIONS, "http://127.0.0.1/report")
     reply = ask(server.url + "/report")
     required = json.loads(base64.b64decode(reply.headers["payment-required"]))
-    return _encode(required["accepts"][0], required["resource"]["url"])
+    payment = build_payment(required["accepts"][0], required["resource"]["url"], "0x" + "1" * 40)
+    return base64.b64encode(json.dumps(payment).encode()).decode()
 
 
 _INSTRUCTIONS = {
@@ -56,23 +61,3 @@ def _sign_proofs(server: Server) -> str:
 def read_last_proof(path: str) -> str:
     """Return the proof of the file that no load sends."""
     return Path(path).read_text().splitlines()[-1]
-
-
-def _encode(accepted: Any, url: str) -> str:
-    payment = {
-        "x402Version": 2,
-        "resource": {"url": url, "description": "", "mimeType": "application/json"},
-        "accepted": accepted,
-        "payload": {
-            "signature": "0x" + "5a" * 65,
-            "authorization": {
-                "from": "0x" + "1" * 40,
-                "to": accepted["payTo"],
-                "value": accepted["amount"],
-                "validAfter": "0",
-                "validBefore": "4102444800",
-                "nonce": "0x" + "c3" * 32,
-            },
-        },
-    }
-    return base64.b64encode(json.dumps(payment).encode()).decode()
