@@ -18,9 +18,9 @@ from pathlib import Path
 from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from benchmarks.in_process import Subject  # noqa: E402
+from in_process import Subject  # noqa: E402
 
 import faregate  # noqa: E402
 
