@@ -57,6 +57,7 @@ _MAX_REMOVALS = 3
 """How often the root path of a header is taken off.
 
 Middleware takes it off and makes it the root path of the scope, and then Starlette takes it off once more.
+The third is for such middleware that is there twice.
 """
 _PLAIN_ROOT = re.compile(r"[a-z0-9/_.~-]*", re.ASCII | re.IGNORECASE)
 
