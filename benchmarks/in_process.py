@@ -29,6 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.proof_template import INSTRUCTIONS as INSTRUCTIONS_OF_PROOF
 from harness.proof_template import SERIAL_LENGTH, build_template, fill
 
 HERE = Path(__file__).resolve()
@@ -57,16 +58,7 @@ COMMON = (
     ("Connection", "keep-alive"),
 )
 PAID = (*COMMON, ("PAYMENT-RESPONSE", SETTLED))
-ACCEPTED = {
-    "scheme": "exact",
-    "network": "eip155:84532",
-    "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-    "amount": "10000",
-    "payTo": "0x" + "2" * 40,
-    "maxTimeoutSeconds": 300,
-    "extra": {"name": "USDC", "version": "2"},
-}
-PROOF = build_template(ACCEPTED, "http://127.0.0.1/report")
+PROOF = build_template(INSTRUCTIONS_OF_PROOF, "http://127.0.0.1/report")
 REPORT = {"report": "Sunny, with a chance of receipts."}
 
 

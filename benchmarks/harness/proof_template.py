@@ -8,6 +8,15 @@ from typing import Any, Final
 SERIAL_LENGTH: Final = 21
 """Hexadecimal digits of a payer's address: each payer buys once, so no payment resumes another one."""
 _PLACE: Final = "*"
+INSTRUCTIONS: Final = {
+    "scheme": "exact",
+    "network": "eip155:84532",
+    "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    "amount": "10000",
+    "payTo": "0x" + "2" * 40,
+    "maxTimeoutSeconds": 300,
+    "extra": {"name": "USDC", "version": "2"},
+}
 
 
 def build_payment(accepted: Any, url: str, payer: str) -> dict[str, Any]:

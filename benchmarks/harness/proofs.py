@@ -11,7 +11,7 @@ from faregate.system import system_clock
 from harness.contestants import Contestant
 from harness.http import ask
 from harness.processes import Server
-from harness.proof_template import build_payment, build_template
+from harness.proof_template import INSTRUCTIONS, build_payment, build_template
 
 _PAYERS: Final = 256
 _SIGNED: Final = 16_000
@@ -26,22 +26,11 @@ def build_proof(server: Server, contestant: Contestant) -> str:
     if contestant.has_signed_proofs:
         return _sign_proofs(server)
     if contestant.has_unique_proofs:
-        return build_template(_INSTRUCTIONS, "http://127.0.0.1/report")
+        return build_template(INSTRUCTIONS, "http://127.0.0.1/report")
     reply = ask(server.url + "/report")
     required = json.loads(base64.b64decode(reply.headers["payment-required"]))
     payment = build_payment(required["accepts"][0], required["resource"]["url"], "0x" + "1" * 40)
     return base64.b64encode(json.dumps(payment).encode()).decode()
-
-
-_INSTRUCTIONS = {
-    "scheme": "exact",
-    "network": "eip155:84532",
-    "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-    "amount": "10000",
-    "payTo": "0x" + "2" * 40,
-    "maxTimeoutSeconds": 300,
-    "extra": {"name": "USDC", "version": "2"},
-}
 
 
 def _sign_proofs(server: Server) -> str:
