@@ -75,7 +75,9 @@ def test_a_decimal_is_reported_to_its_last_place(value: Decimal) -> None:
     ],
 )
 def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(InvalidUsage, match=r"(?s)^tokens: .* is not a decimal of 18 integer and 12"):
+    with pytest.raises(
+        InvalidUsage, match=r"(?s)^tokens: .* is not a non-negative decimal .* of at most 18 integer and 12"
+    ):
         as_decimal("tokens", value)
 
 
@@ -119,5 +121,5 @@ def test_names_that_are_missing_are_named() -> None:
     ids=["5001 digits", "large", "small", "none"],
 )
 def test_a_number_that_nobody_could_write_out_is_refused_at_once(value: Any) -> None:
-    with pytest.raises(InvalidUsage, match=r"^tokens: \S{3,20} is not a decimal"):
+    with pytest.raises(InvalidUsage, match=r"^tokens: \S{3,20} is not a non-negative decimal"):
         as_decimal("tokens", value)

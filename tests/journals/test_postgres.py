@@ -95,6 +95,18 @@ def test_another_version_is_refused_and_left_alone(
     assert journal.record_outcome(lease, GOOD)
 
 
+def test_a_journal_is_made_anew_where_the_tables_of_another_version_were_dropped(
+    journal: PostgresJournal, url: str
+) -> None:
+    """As the message of another version advises. PostgreSQL keeps the functions."""
+    started(journal)
+    journal.disconnect()
+    asked(url, "DROP TABLE faregate_journal, faregate_journal_owner, faregate_journal_version")
+    another = PostgresJournal(url, keys=[b"k" * 32], namespace="test")
+    assert another.record_outcome(started(another), GOOD)
+    another.disconnect()
+
+
 @pytest.mark.parametrize(
     "made",
     [

@@ -161,19 +161,19 @@ def test_a_lone_thread_writes_itself_and_the_main_thread_lets_the_writer(file: S
 def test_threads_that_write_at_the_same_time_let_the_writer(
     file: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_ALONE_SECONDS", 60)
+    monkeypatch.setattr(database, "_CONTENDED_SECONDS", 60)
     slow, names = Slow(), list[str]()
     threads = [threading.Thread(target=file.write, args=[slow])]
     threads.append(threading.Thread(target=lambda: names.append(find_writer(file))))
     threads[0].start()
     assert slow.began.wait(30)
     threads[1].start()
-    wait_until(lambda: file._shared_at > 0)
+    wait_until(lambda: file._contended_at > 0)
     slow.let_go.set()
     for thread in threads:
         thread.join(30)
     assert [*names, find_writer_for_thread(file)] == ["faregate journal"] * 2
-    monkeypatch.setattr(database, "_ALONE_SECONDS", 0)
+    monkeypatch.setattr(database, "_CONTENDED_SECONDS", 0)
     assert find_writer_for_thread(file) != "faregate journal"
 
 

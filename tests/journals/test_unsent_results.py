@@ -184,7 +184,7 @@ def test_next_purchases_in_one_batch_of_sqlite_begin_together(
     leases = [fresh(journal.claim(signed(10 + number, payer), HERE)) for number, payer in enumerate(payers)]
     changes = count_changes(journal)
     database: SqliteDatabase = getattr(journal, "_store")._database  # noqa: B009
-    monkeypatch.setattr(sqlite_database, "_ALONE_SECONDS", math.inf)  # no thread writes itself
+    monkeypatch.setattr(sqlite_database, "_CONTENDED_SECONDS", math.inf)  # no thread writes itself
     begun: list[object] = []
 
     def start(number: int) -> None:

@@ -222,7 +222,7 @@ MUTANTS = (
     Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
     Mutant("copies-leave-by-free-views", CHECKOUT, "if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):", "if False:", BODY_COPIES),
     Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if suspected.is_copy():", "if False:", COPIED_BODIES),
-    Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not _FREE:", "if is_start:", COPIES),
+    Mutant("early-messages-leave", ASGI_RESPONDER, "if is_start or self._state is not FREE:", "if is_start:", COPIES),
     Mutant("twenty-works-for-one-payment", CHECKOUT, " and self._asks_left != 0:", ":", RELEASE),
     Mutant("late-prices-are-forgotten", CHECKOUT, "        self._move(DECIDED)\n        raise self.late\n", "        error, self.late = self.late, None\n        raise error\n", ("tests/attacks/test_late_prices.py",)),
     Mutant("late-prices-in-streams-go-on", WSGI, "        for chunk in chunks:\n            self._checkout.check_late()\n", "        for chunk in chunks:\n", ("tests/attacks/test_late_prices.py",)),

@@ -80,7 +80,6 @@ the exception."""
 
 _START, _BODY = "http.response.start", "http.response.body"
 _SEQUENCES = (list, tuple)
-_FREE, _CLOSED = FREE, CLOSED  # Python 3.11 takes 0.15 us to find a member in its class
 
 _NOT_SOLD = (NEW, FREE)
 
@@ -308,10 +307,8 @@ class PaywallResponder:
         pause = _find_pause(self._receive)
         if pause is None:
             # No other task runs meanwhile: nothing has to be locked.
-            try:  # not `suppress`, which takes longer than the rest
+            with suppress(Exception):
                 _run_until_it_waits(self._take_messages())
-            except Exception:
-                return self._has_payer_left
             return self._has_payer_left
         async with self._get_receive_lock():
             with suppress(Exception):
@@ -373,17 +370,17 @@ class PaywallResponder:
 
     def _may_pass_unopened(self, message: Message) -> bool:
         """Whether the message needs no checkout: no payment was asked for, and nothing is sold here."""
-        if self._state is _CLOSED or self._offers_made:
+        if self._state is CLOSED or self._offers_made:
             return False
         is_start = message["type"] == "http.response.start"
-        if is_start or self._state is not _FREE:
+        if is_start or self._state is not FREE:
             # What comes before the start, such as an early hint, is judged like a result.
             status = message["status"] if is_start else 200
             if has_result_mark(message.get("headers", ())) or self._find_bypass(
                 self._server_scope, self._scope, status
             ):
                 return False
-        self._state = _FREE
+        self._state = FREE
         return True
 
     def _may_pass(self, message: Message) -> bool:
@@ -553,7 +550,7 @@ class PaywallResponder:
         watch_outermost(self._server_scope, _begin_handling)
 
     def _close(self) -> None:
-        self._state = _CLOSED
+        self._state = CLOSED
         if self._is_open:
             self.checkout.close()
         self._scope = {}  # it refers to this responder: only the collector would free the two

@@ -28,7 +28,8 @@ _FORMATS = (zlib.MAX_WBITS + 32, -zlib.MAX_WBITS)
 class ResultRecord:
     """The bodies of the last results, as hashes, and those of free answers that were no copies.
 
-    An answer without a handler is not a copy of a result if the same body was answered so before the result.
+    An answer without a handler is not a copy of a result if the same body was given without a handler before
+    that result was made.
     The hashes are keyed by the process. The record has a fixed size, and needs no lock.
     """
 
@@ -42,7 +43,7 @@ class ResultRecord:
         self.longest = 0
         """Of all results, in bytes; 0 as long as there is none."""
         self.limit = 0
-        """No longer answer is a copy, compressed or not."""
+        """An answer that is longer is not a copy, compressed or not."""
 
     def add(self, body: bytes) -> None:
         """Remember the body of a result."""

@@ -172,7 +172,7 @@ def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any,
 
 
 class _LeftAlone(dict[type[Any], bool]):
-    """Whether values of a class are not taken, by class: looked at once, in a dict, for each request asks."""
+    """Whether values of a class are not taken, by class: kept in a dict, because each request asks."""
 
     def __init__(self, deep: bool) -> None:
         super().__init__()

@@ -113,7 +113,8 @@ def as_decimal(name: str, value: object) -> str:
     text = value if isinstance(value, str) else _format_decimal(Decimal(value))
     if not _DECIMAL.fullmatch(text):
         raise InvalidUsage(
-            f"{name}: {text[:40]} is not a decimal of 18 integer and 12 fraction digits at most"
+            f"{name}: {text[:40]} is not a non-negative decimal without leading zeros, of at most 18 integer "
+            "and 12 fraction digits"
         )
     return text
 
@@ -121,7 +122,7 @@ def as_decimal(name: str, value: object) -> str:
 def _format_decimal(value: Decimal) -> str:
     """Without an exponent and without trailing zeros, which could push it over twelve places.
 
-    What is far out of bounds stays short: a payer may have had a say in it.
+    A number far out of bounds stays short: a payer may have had a say in its exponent.
     """
     if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
         return f"{value:.3E}"

@@ -19,8 +19,8 @@ place: a cache, a decorator, middleware.
 5. An error that is not billed passes, except 412 and 416, and 402, which may be a cached answer with old
    instructions.
 6. A redirect, as to a login, is made anew if its location tells no more than the request and the routes do:
-   the requested path, or a page that is not sold; on the requested host; with no query, the requested one, or
-   the requested URL as the page to come back to.
+   the requested path, or a page that is not sold and whose path has no parameters; on the requested host;
+   with no query, the requested one, or the requested URL as the page to come back to.
 7. Everything else is withheld. Of an answer to OPTIONS the headers of CORS leave, and no content.
 8. If the seller's mistake is certain, as a price that was not awaited, every status is withheld, and rule 7
    holds for OPTIONS.
@@ -122,7 +122,7 @@ def build_unpaid(response: Response, request: PaidRequest, *, was_result: bool =
 
 
 def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
-    """Find the request's own URL, but for its trailing slash, if a router redirects there.
+    """Return the request's URL with its trailing slash added or removed, if the response redirects there.
 
     Only below a prefix: where a handler asks for the payment, the router has found the handler already.
     """

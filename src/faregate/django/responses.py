@@ -1,7 +1,7 @@
 """Django's responses in our values, and back: each is converted once."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.cookies import Morsel, SimpleCookie
 from itertools import chain
 from typing import Any, cast
@@ -88,14 +88,11 @@ def read_response(response: HttpResponseBase, checkout: Checkout) -> None:
     """Read a view's response into the buffer of its checkout. Raises what a stream raises."""
     _start_buffer(response, checkout)
     content = _get_content(response)
-    try:
+    with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
             async_to_sync(_aread)(content, checkout)
         else:
             _read(content, checkout)
-    except BaseException:
-        close_response(response)  # Django closes the response that is sent
-        raise
 
 
 async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None:
@@ -105,20 +102,27 @@ async def aread_response(response: HttpResponseBase, checkout: Checkout) -> None
         await sync_to_async(read_response)(response, checkout)
         return
     _start_buffer(response, checkout)
-    try:
+    with _close_unless_read(response):
         if isinstance(content, AsyncIterable):
             await _aread(content, checkout)
         else:
             _read(content, checkout)
-    except BaseException:
-        close_response(response)
-        raise
 
 
 def _start_buffer(response: HttpResponseBase, checkout: Checkout) -> None:
     if getattr(response, "exception", None) is True:  # REST framework answered an exception with it
         checkout.note_answered_error()
     checkout.buffer.start(response.status_code, list_headers(response))
+
+
+@contextmanager
+def _close_unless_read(response: HttpResponseBase) -> Generator[None]:
+    """Close a response whose content broke off: Django closes only the response that is sent."""
+    try:
+        yield
+    except BaseException:
+        close_response(response)
+        raise
 
 
 def close_response(response: HttpResponseBase) -> None:

@@ -1,6 +1,6 @@
 """How long leases last and rows live, in seconds, and how often a result is delivered again."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,11 @@ class JournalPolicy:
     paid_retention: float = 2_592_000.0
     delivered_retention: float = 86_400.0
     max_age: float = 259_200.0
-    settled_retention: float = field(init=False)
-    """For how long a settled row is remembered at least: as long as any settled row keeps its result."""
 
-    def __post_init__(self) -> None:
-        longest = max(self.delivered_retention, self.redelivery_window, self.undelivered_retention)
-        object.__setattr__(self, "settled_retention", longest)
+    @property
+    def settled_retention(self) -> float:
+        """For how long a settled row is remembered at least: as long as any settled row keeps its result."""
+        return max(self.delivered_retention, self.redelivery_window, self.undelivered_retention)
 
     @classmethod
     def for_calls_of(cls, timeout: float) -> "JournalPolicy":

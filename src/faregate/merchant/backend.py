@@ -305,35 +305,23 @@ def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
 
     The revision's id and the values were checked by `parse_revisions` and `check_values`.
     """
+    completion: dict[str, Any] = {"revision_id": revision_id}
     if isinstance(outcome, WorkFailed):
-        failure = {"revision_id": revision_id, "outcome": "failed", "failure_code": outcome.code}
-        return json_text.to_json(failure)
-    response = outcome.result
-    begin = _begin_success(revision_id, response.first("content-type"), response.status)
-    values = json_text.to_json(dict(outcome.values)) if outcome.values else b"{}"
-    numbers = outcome.duration_ms, len(response.body)
-    return b'%s"duration_ms":%d,"response_size_bytes":%d},"values":%s}' % (begin, *numbers, values)
-
-
-@lru_cache(maxsize=1024)
-def _begin_success(revision_id: str, content_type: str | None, status: int) -> bytes:
-    """Write what the bodies of complete have in common for the results of one handler."""
-    facts = _describe_response(content_type, status)
-    completion = {"revision_id": revision_id, "outcome": "succeeded", "resource_execution": facts}
-    return json_text.to_json(completion).removesuffix(b"}}") + (b"," if facts else b"")
+        completion |= {"outcome": "failed", "failure_code": outcome.code}
+    else:
+        facts = _build_metadata(outcome.result, outcome.duration_ms)
+        completion |= {"outcome": "succeeded", "values": dict(outcome.values), "resource_execution": facts}
+    written: bytes = json_text.load().to_json(completion)
+    return written
 
 
 def _build_metadata(response: Response, duration_ms: int) -> dict[str, Any]:
     """The `ResourceExecutionMetadata`: size, type, status and duration; nothing of the response itself."""
-    facts = _describe_response(response.first("content-type"), response.status)
-    return {**facts, "duration_ms": duration_ms, "response_size_bytes": len(response.body)}
-
-
-def _describe_response(content_type: str | None, status: int) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"duration_ms": duration_ms, "response_size_bytes": len(response.body)}
     # The service would refuse a longer type or an odd status, and the completion with it.
+    content_type = response.first("content-type")
     if content_type is not None:
         facts["response_content_type"] = content_type[:255]
-    if 100 <= status <= 599:
-        facts["response_status"] = status
+    if 100 <= response.status <= 599:
+        facts["response_status"] = response.status
     return facts

@@ -89,7 +89,7 @@ class _OwnAccounts:
             self._granted = granted = current, self._runtime.accounts.open_own(current)
         return granted[1]
 
-    def get_own_without_read(self) -> KeyGrant:
+    def get_last_grant(self) -> KeyGrant:
         """Return what `authenticate` returned last: enough to complete a payment, whatever its price."""
         granted = self._granted
         return self.authenticate("") if granted is None else granted[1]
@@ -102,7 +102,7 @@ class _AccountsWithoutRead:
         self._own = own
 
     def authenticate(self, secret: str) -> KeyGrant:
-        return self._own.get_own_without_read()
+        return self._own.get_last_grant()
 
 
 @dataclass(frozen=True, slots=True)

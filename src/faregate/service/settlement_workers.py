@@ -36,7 +36,7 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _log = logging.getLogger("faregate.service")
 AttemptObserver = Callable[[str], None]
-"""Called with each attempt to settle when it has succeeded, failed or been postponed."""
+"""Called with the result of each attempt to settle."""
 RoundObserver = Callable[[], None]
 """Called after each round of a loop, also after one that failed."""
 
@@ -66,7 +66,7 @@ def _log_attempt(result: AttemptResult, transaction: Transaction, seconds: float
 
 
 class CompletionWaiters:
-    """Wakes the threads waiting for a payment once a worker of this process has ended it.
+    """Wakes the threads waiting for a payment once a thread of this process has ended it.
 
     Workers of other processes cannot wake them: each waiting thread also polls the database.
     """

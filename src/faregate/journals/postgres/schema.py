@@ -100,14 +100,15 @@ TABLES = (
     f"CREATE INDEX faregate_journal_unfetched ON faregate_journal (expires_at, namespace) WHERE {UNFETCHED}",
     # Processes that hold leases for longer than their rows say, and how long each is known to live.
     "CREATE TABLE faregate_journal_owner (id text PRIMARY KEY, until double precision NOT NULL)",
+    # Functions stay when an operator drops the tables of another version.
     """
-    CREATE FUNCTION faregate_journal_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION faregate_journal_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION USING MESSAGE = TG_ARGV[0], ERRCODE = 'integrity_constraint_violation'; END $$
     """,
     # PostgreSQL parses a CHECK constraint, and the condition of a trigger, with each statement; a function
     # once per session. A third of the server's time for a sale was that.
     f"""
-    CREATE FUNCTION faregate_journal_check_row() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION faregate_journal_check_row() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF TG_OP = 'UPDATE' THEN
             IF {FORBIDDEN_TRANSITION} THEN
@@ -136,7 +137,10 @@ _SET_LOCAL = b"SELECT set_config('lock_timeout', %s, true), set_config('synchron
 
 
 def exists(connection: psycopg.Connection[TupleRow], location: str) -> bool:
-    """Whether this schema is there; False if none of its tables is. Raises `JournalUnreadable` otherwise."""
+    """Whether this schema is there; False if neither the journal nor its version is.
+
+    Raises `JournalUnreadable` if only one of the two is, or another version.
+    """
     tables = connection.execute(_TABLES_EXIST).fetchone()
     if tables == (False, False):
         return False

@@ -1,8 +1,10 @@
-"""One SQLite file as this process uses it: one thread writes for all, in batches.
+"""One SQLite file as this process uses it: one thread writes for all that write at the same time, in batches.
+
+A thread that writes alone writes itself (`SqliteDatabase.call`).
 
 SQLite lets one write at a time into a file, so threads with connections of their own would only wait inside
 it, unfairly, and each would pay for a sync of its own. Rare reads use a connection of
-their own, and never wait.
+their own, and never wait; `try_read` uses the connection that writes, while it is free.
 
 A SQLite connection must not be carried over a fork. POSIX locks are not inherited, so the child would act on
 locks that it does not have; even its close could remove the log that the parent is writing. So the connection
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 0.0005, 0.0015
 """About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
-_ALONE_SECONDS = 0.05
+_CONTENDED_SECONDS = 0.05
 """For so long after a thread found another one writing, all of them let the writer write."""
 
 _turns: dict[str, threading.Lock] = {}
@@ -62,7 +64,7 @@ class SqliteDatabase:
         self._executing = threading.Lock()
         self._forking: set[int] = set()
         self.is_shared = False
-        self._shared_at = -math.inf
+        self._contended_at = -math.inf
         self.writer: Writer[BatchPart] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
@@ -94,9 +96,9 @@ class SqliteDatabase:
         """
         now = time.monotonic()
         if self._turn.locked():
-            self._shared_at = now
+            self._contended_at = now
         is_safe = may_be_interrupted or threading.current_thread() is not threading.main_thread()
-        if is_safe and now - self._shared_at > _ALONE_SECONDS:
+        if is_safe and now - self._contended_at > _CONTENDED_SECONDS:
             return self.run_here(work)
         return self.writer.call(work)
 
@@ -139,7 +141,10 @@ class SqliteDatabase:
             self._connection.close()
 
     def _execute(self, batch: Sequence[Task[BatchPart]]) -> None:
-        """Commit a batch with one sync. An error in one part does not touch the others."""
+        """Commit a batch with one sync.
+
+        A part that is refused does not touch the others. If the commit fails, all of them fail.
+        """
         if not self._executing.acquire(timeout=self._timeout):
             raise errors.busy(self.path)
         try:
