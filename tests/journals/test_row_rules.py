@@ -212,6 +212,15 @@ def test_a_store_enforces_the_columns_of_each_state(store: RowStore, state: RowS
             assert is_refused(store, row, {**row, name: value if row[name] in (None, "") else empty}), name
 
 
+@pytest.mark.parametrize("name", FILLED)
+def test_a_store_enforces_the_columns_of_a_row_that_it_inserts(store: RowStore, name: str) -> None:
+    row: dict[str, Any] = {"key": os.urandom(32), **CLAIMED}
+    row[name] = FILLED[name] if row[name] in (None, "") else None
+    with pytest.raises(JournalError, match="impossible row"):
+        store.insert(cast(Record, row), [row["key"]], 0.0)
+    assert store.find([row["key"]]) is None
+
+
 @pytest.mark.parametrize("state", RowState)
 def test_a_store_allows_the_transitions_of_the_table_and_no_other(store: RowStore, state: RowState) -> None:
     for other in RowState:

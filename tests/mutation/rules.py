@@ -273,6 +273,7 @@ MUTANTS = (
     Mutant("delivery-taken-back-beside-its-next-purchase", PROCEDURES, '            get_copy(lease).purchase = ""\n', "            pass\n", PURCHASES),
     Mutant("messages-of-other-tasks-are-not-awaited", ASGI_RESPONDER, "return 0.005 if is_from_thread else 0.0", "return 0.005 if is_from_thread else None", ("tests/adapters/test_starlette_disconnects.py", "-k", "behind_middleware")),
     Mutant("rows-of-postgres-are-not-checked", "src/faregate/journals/postgres/schema.py", "END IF;{_CHECK_ROW}\n", "END IF;\n", ("tests/journals/test_row_rules.py", "-k", "postgres and columns")),
+    Mutant("inserted-rows-of-postgres-are-not-checked", "src/faregate/journals/postgres/schema.py", "BEFORE INSERT OR UPDATE ON", "BEFORE UPDATE ON", ("tests/journals/test_row_rules.py", "-k", "postgres and inserts")),
     Mutant("rows-of-postgres-go-back", "src/faregate/journals/postgres/schema.py", "IF {FORBIDDEN_TRANSITION} THEN", "IF false THEN", ("tests/journals/test_row_rules.py", "-k", "postgres and transitions")),
     Mutant("unsent-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "AND purchase = %s AND delivered \"\n", "AND purchase = %s \"\n", (*PURCHASES, "-k", "postgres and not django")),
     Mutant("named-purchase-released-in-postgres", "src/faregate/journals/postgres/store.py", "if not purchase or purchase.startswith(IDENTIFIED):", "if not purchase:", (*UNSENT, "-k", "postgres and not django")),
