@@ -4,8 +4,6 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Response
 from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
-from two_calls import AsgiTwoCalls
-from whole_sales import AsgiWholeSales
 
 from faregate.fastapi import PaywallMiddleware, paid
 
@@ -35,6 +33,8 @@ def bare() -> FastAPI:
 
 
 def by_hand() -> FastAPI:
+    from two_calls import AsgiTwoCalls  # its client is installed by `benchmarks/run` alone
+
     app = build()
     app.add_middleware(AsgiTwoCalls)
     return app
@@ -53,6 +53,8 @@ def inside() -> FastAPI:
 
 
 def inside_by_hand() -> FastAPI:
+    from whole_sales import AsgiWholeSales
+
     app = build()
     app.add_middleware(AsgiWholeSales)
     return app

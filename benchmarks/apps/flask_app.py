@@ -4,8 +4,6 @@ from typing import Any
 
 from flask import Flask
 from goods import HEALTH, NETWORK, PAY_TO, REPORT, SERVICE, build_paywall, build_whole_paywall
-from two_calls import WsgiTwoCalls
-from whole_sales import WsgiWholeSales
 
 from faregate.flask import Faregate
 
@@ -30,6 +28,8 @@ def bare() -> Flask:
 
 
 def by_hand() -> Flask:
+    from two_calls import WsgiTwoCalls  # its client is installed by `benchmarks/run` alone
+
     app = build()
     app.wsgi_app = WsgiTwoCalls(app.wsgi_app)  # type: ignore[method-assign]
     return app
@@ -50,6 +50,8 @@ def inside() -> Flask:
 
 
 def inside_by_hand() -> Flask:
+    from whole_sales import WsgiWholeSales
+
     app = build()
     app.wsgi_app = WsgiWholeSales(app.wsgi_app)  # type: ignore[method-assign]
     return app
