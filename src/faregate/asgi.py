@@ -27,7 +27,7 @@ from faregate.checkout.shielding import run_shielded
 from faregate.checkout.states import DECIDED
 from faregate.core.models import Offer
 from faregate.core.reported_values import Payment
-from faregate.core.withholding import Bypass, is_error, may_be_result
+from faregate.core.withholding import Bypass, is_harmless_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
@@ -195,7 +195,7 @@ class PaywallMiddleware:
 
     def _find_bypass(self, server_scope: Scope, scope: Scope, status: int) -> Bypass | None:
         """Find how what answers this request with this status passes its price by; None if it does not."""
-        handler = self._resolver.recall(server_scope, scope, is_error(status))
+        handler = self._resolver.recall(server_scope, scope, is_harmless_error(status))
         if handler is None or not may_be_result(status, handler.offers):
             return None
         if not (handler.mistake or handler.offers):

@@ -48,7 +48,7 @@ class WorkTimedOut(HandlerError):
 
 
 class NotBillable(HandlerError):
-    """The handler answered with a status that is neither billable nor an error: see `core.outcome`."""
+    """The handler answered with a status that is neither billable nor an error: see `core.billing`."""
 
     code = "not_billable"
 

@@ -45,7 +45,7 @@ from faregate.checkout.wsgi_environ import (
 )
 from faregate.core.models import Choose, Headers, Offer, Response, header_values
 from faregate.core.reported_values import Payment
-from faregate.core.withholding import Bypass, is_error
+from faregate.core.withholding import Bypass, is_harmless_error
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
@@ -326,7 +326,7 @@ class _PaywallResponder:
         if checkout.state is AUTHORIZED:
             checkout.buffer.start(code, tuple(headers))
             return self._append
-        if self._is_passed and exc_info and is_error(code):
+        if self._is_passed and exc_info and is_harmless_error(code):
             # A generator that failed while it is read. The server takes the error if nothing is sent yet.
             checkout.check_late()
             return self._start_response(status, headers, exc_info)
@@ -443,7 +443,7 @@ def _has_length_of_result(headers: list[tuple[str, str]]) -> bool:
     length = int(declared[0]) if declared and declared[0].isdecimal() else None
     if encoding and length is not None:
         return length <= RESULTS.limit
-    return RESULTS.has_length(length)
+    return RESULTS.may_have_length(length)
 
 
 def _find_close(body: Iterable[bytes]) -> Close:

@@ -82,14 +82,16 @@ MAPPINGS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("into_records", [False, True])
 @pytest.mark.parametrize("make", MAPPINGS.values(), ids=MAPPINGS)
-def test_a_mapping_is_as_it_was_with_its_order_and_its_flags(make: Callable[[], Any], deep: bool) -> None:
+def test_a_mapping_is_as_it_was_with_its_order_and_its_flags(
+    make: Callable[[], Any], into_records: bool
+) -> None:
     mapping = filled(make())
     before, attributes = copy.deepcopy(dict(mapping)), dict(getattr(mapping, "__dict__", {}))
     kept = mapping["list"], mapping["deep"]
     snapshot = Snapshot()
-    snapshot.take(mapping, deep=deep)
+    snapshot.take(mapping, into_records=into_records)
     mapping["list"].append("new")
     mapping["list"][1]["a"].add("new")
     mapping["deep"]["b"].extend("new")
@@ -145,7 +147,7 @@ def test_a_record_in_a_deep_value_is_as_it_was(record: Any) -> None:
     cart, other = record(), record()
     session = {"cart": cart, "more": (other,)}
     snapshot = Snapshot()
-    snapshot.take(session, deep=True)
+    snapshot.take(session, into_records=True)
     items = cart.items
     cart.items.append("new")
     other.items = ["new"]
@@ -159,9 +161,9 @@ def test_an_object_of_the_sellers_is_left_alone() -> None:
             self.rows: list[int] = []
 
     database = Database()
-    for deep in (False, True):
+    for into_records in (False, True):
         snapshot = Snapshot()
-        snapshot.take({"database": database}, deep=deep)
+        snapshot.take({"database": database}, into_records=into_records)
         database.rows.append(1)
         snapshot.restore()
     assert database.rows == [1, 1]
@@ -176,7 +178,7 @@ def test_an_application_is_left_alone_though_it_is_a_mapping() -> None:
 
     for application in (Application(), Other({})):
         snapshot = Snapshot()
-        snapshot.take({"app": application}, deep=True)
+        snapshot.take({"app": application}, into_records=True)
         application["new"] = 1
         snapshot.restore()
         assert application["new"] == 1
@@ -199,7 +201,7 @@ def test_a_large_session_is_no_exception_and_a_cycle_ends() -> None:
     session: dict[Any, Any] = dict.fromkeys(range(LARGE + 1))
     session["self"] = session
     snapshot = Snapshot()
-    snapshot.take(session, deep=True)
+    snapshot.take(session, into_records=True)
     session["new"] = 1
     snapshot.restore()
     assert "new" not in session

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faregate.core.models import OfferRevision
-from faregate.core.reported_values import as_decimal, check_values
+from faregate.core.reported_values import format_value, format_values
 from faregate.errors import InvalidUsage
 from tests.core.flow_script import ACR
 
@@ -39,12 +39,12 @@ RULES = OfferRevision(ACR, "USDC", frozenset({"pages", "tokens", "words"}), froz
     ],
 )
 def test_a_number_is_reported_as_it_is(value: Any, wire: str) -> None:
-    assert as_decimal("tokens", value) == wire
+    assert format_value("tokens", value) == wire
 
 
 @given(st.decimals(min_value=0, max_value=10**18 - 1, places=12))
 def test_a_decimal_is_reported_to_its_last_place(value: Decimal) -> None:
-    wire = as_decimal("tokens", value)
+    wire = format_value("tokens", value)
     assert WIRE.fullmatch(wire)
     assert Decimal(wire) == value
 
@@ -78,7 +78,7 @@ def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
     with pytest.raises(
         InvalidUsage, match=r"(?s)^tokens: .* is not a non-negative decimal .* of at most 18 integer and 12"
     ):
-        as_decimal("tokens", value)
+        format_value("tokens", value)
 
 
 @pytest.mark.parametrize(
@@ -86,33 +86,33 @@ def test_what_is_not_the_wires_decimal_is_refused_by_name(value: Any) -> None:
 )
 def test_what_is_no_number_is_refused_by_its_type(value: Any, kind: str) -> None:
     with pytest.raises(InvalidUsage, match=f"tokens: report an int, a Decimal or a string, not {kind}"):
-        as_decimal("tokens", value)
+        format_value("tokens", value)
 
 
 def test_a_refusal_does_not_repeat_all_of_a_long_value() -> None:
     with pytest.raises(InvalidUsage) as refused:
-        as_decimal("tokens", "x" * 41)
+        format_value("tokens", "x" * 41)
     assert "x" * 40 in str(refused.value)
     assert "x" * 41 not in str(refused.value)
 
 
 def test_values_are_sorted_by_name() -> None:
     given = {"words": 3, "tokens": 2, "pages": 1}
-    assert check_values(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
+    assert format_values(given, RULES) == (("pages", "1"), ("tokens", "2"), ("words", "3"))
 
 
 def test_a_name_that_is_unknown_is_named_with_those_that_are_known() -> None:
     with pytest.raises(InvalidUsage, match=r"^lines, zeros: not among .* \(pages, tokens, words\)$"):
-        check_values({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
+        format_values({"pages": 1, "tokens": 2, "zeros": 0, "lines": 4}, RULES)
     with pytest.raises(InvalidUsage, match=r"^lines: not among this revision's values \(none\)$"):
-        check_values({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
+        format_values({"lines": 4}, OfferRevision(ACR, "USDC", frozenset()))
 
 
 def test_names_that_are_missing_are_named() -> None:
     with pytest.raises(InvalidUsage, match=r"^pages, tokens: required by this revision and not reported$"):
-        check_values({"words": 1}, RULES)
+        format_values({"words": 1}, RULES)
     with pytest.raises(InvalidUsage, match=r"^pages: required"):
-        check_values({"tokens": 1}, RULES)
+        format_values({"tokens": 1}, RULES)
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_names_that_are_missing_are_named() -> None:
 )
 def test_a_number_that_nobody_could_write_out_is_refused_at_once(value: Any) -> None:
     with pytest.raises(InvalidUsage, match=r"^tokens: \S{3,20} is not a non-negative decimal"):
-        as_decimal("tokens", value)
+        format_value("tokens", value)

@@ -85,7 +85,7 @@ SQL_STORE = tuple(f"tests/service/test_{name}.py" for name in ("store", "attempt
 FLOW = "src/faregate/core/flow.py"
 MODELS = "src/faregate/core/models.py"
 BRIDGES = ("tests/checkout/test_paywall_answers.py", "tests/attacks/test_body_copies.py")
-OUTCOME = "src/faregate/core/outcome.py"
+BILLING = "src/faregate/core/billing.py"
 WITHHOLDING = "src/faregate/core/withholding.py"
 SETTLEMENT = "src/faregate/core/completion.py"
 RECOVERY = "src/faregate/core/recovery.py"
@@ -204,11 +204,11 @@ MUTANTS = (
            "    if is_observed:\n        yield backend.emit_event(\n            Worked(",
            "    if is_observed:\n        yield backend.emit_event(\n            Worked("),
     Mutant("decide-twice", ROW, "self._is_held(lease, RUNNING, *", "self._is_held(lease, RUNNING, SUCCEEDED, *"),
-    Mutant("charge-for-cut-results", OUTCOME, "        _check_length(result.response, request.http.method)\n", ""),
-    Mutant("charge-for-errors", OUTCOME, "if status in request.billable and", "if"),
+    Mutant("charge-for-cut-results", BILLING, "        _check_length(result.response, request.http.method)\n", ""),
+    Mutant("charge-for-errors", BILLING, "if status in request.billable and", "if"),
     # What may leave unpaid (`core.withholding`)
-    Mutant("unbilled-statuses-leave", OUTCOME, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
-    Mutant("errors-carry-results", WITHHOLDING, " or (was_result and is_error(response.status))", "", RELEASE_RULE),
+    Mutant("unbilled-statuses-leave", BILLING, "    if unpaid is not None:\n        return unpaid\n", "    return unpaid or responses.build_unsold(result.response)\n", RELEASE),
+    Mutant("errors-carry-results", WITHHOLDING, " or (was_result and is_harmless_error(response.status))", "", RELEASE_RULE),
     Mutant("results-leave-as-errors", CHECKOUT, "            self.has_answered_result = True\n", "            pass\n", ("tests/adapters/test_flask_exception_answers.py",)),
     Mutant("stale-results-leave-as-errors", CHECKOUT, "        elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):\n", "        elif False:\n", ("tests/attacks/test_stale_errors.py",)),
     Mutant("any-status-is-an-error", WITHHOLDING, "return 400 <= status <= 599", "return status >= 300", RELEASE),
@@ -309,7 +309,7 @@ MUTANTS = (
     Mutant("started-without-a-flush", PROCEDURES, "change, durable=True)\n        _check_known(row, transaction_id)\n        started =", "change)\n        _check_known(row, transaction_id)\n        started =", STORE_TESTS),
     Mutant("resumed-without-a-flush", PROCEDURES, "            row, changed = yield from self._change(lease, change, durable=self._rows.syncs_outcomes)", "            row, changed = yield from self._change(lease, change)", STORE_TESTS),
     Mutant("decided-without-a-flush", PROCEDURES, "policy=policy),\n            durable=self._rows.syncs_outcomes,\n", "policy=policy),\n", STORE_TESTS),
-    Mutant("reported-to-a-service-elsewhere-without-a-flush", SQLITE + "store.py", "return not self._database.is_shared", "return False", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
+    Mutant("reported-to-a-service-elsewhere-without-a-flush", SQLITE + "store.py", "return not self._database.is_shared_with_service", "return False", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
     Mutant("a-journal-elsewhere-leaves-its-outcomes-to-the-service", "src/faregate/service/in_process.py", "if self._has_journal and isinstance(journal, SqliteJournal):", "if isinstance(journal, SqliteJournal):", ("tests/service/test_in_process.py", "-k", "is_on_the_disk")),
     Mutant("sql-a-batch-with-the-journal-is-not-synced", DATABASE + "engine.py", "change if change.then is None else Change(change.run, change.durable)", "change if change.then is None else Change(change.run, False)", ("tests/service/test_engine.py", "-k", "in_a_batch")),
     Mutant("402-for-a-decision-that-was-lost", SETTLEMENT, "if not (yield from record_outcome(backend, payment, WorkFailed(code))):\n"
@@ -381,7 +381,7 @@ MUTANTS = (
     Mutant("cookies-of-the-unsold", RESPONSES, "headers = tuple(pair for pair in _filter_headers(response.headers) if not _OF_RESULTS.match(pair[0]))",
            "headers = _filter_headers(response.headers)", STATE),
     Mutant("idempotency-keys-outside", WRAPPERS, "cache|idempoten|static|", "cache|static|", ANSWERS),
-    Mutant("not-modified-is-no-result", WITHHOLDING, "if status == 402 or not is_error(status):", "if status in (200, 402):", ANSWERS),
+    Mutant("not-modified-is-no-result", WITHHOLDING, "if status == 402 or not is_harmless_error(status):", "if status in (200, 402):", ANSWERS),
     Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
            "False", SHADOW_TESTS),
@@ -396,7 +396,7 @@ MUTANTS = (
            "        async def ask_late() -> Payment:\n"
            "            return await _authorize(authorize(connection, self._sold, ask), response)\n"
            "        return ask_late()", UNASKED),
-    Mutant("exception-answered-outside", ASGI_RESPONDER, "    if is_error(status):\n        return None\n    log(", "    if True:\n        return None\n    log(",
+    Mutant("exception-answered-outside", ASGI_RESPONDER, "    if is_harmless_error(status):\n        return None\n    log(", "    if True:\n        return None\n    log(",
            ("tests/adapters/test_exception_answers.py",)),
     Mutant("session-changed-by-a-held-answer", ASGI_RESPONDER, "        if not response.released and self._session is not None:", "        if False:",
            ("tests/adapters/test_fastapi.py", "-k", "changes_the_session")),
@@ -479,7 +479,7 @@ MUTANTS = (
     Mutant("not-forced-to-the-disk", SQLITE + "database.py", "'FULL' if durable else 'NORMAL'", "'NORMAL' if durable else 'NORMAL'", BATCH_TESTS),
     Mutant("journal-written-where-signals-raise", SQLITE + "database.py", "threading.current_thread() is not threading.main_thread()", "True", BATCH_TESTS),
     Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
-    Mutant("written-after-it-gave-up", WRITER, "                if task.try_begin():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
+    Mutant("written-after-it-gave-up", WRITER, "                if task.withdraw():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
     Mutant("encrypted-values-move", ENCRYPTION, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", STORE_TESTS),
     # The client

@@ -12,10 +12,10 @@ from faregate.rules.records import Transaction
 from faregate.service.chain.chain_reader import LOOK_SECONDS
 from faregate.service.chain.facilitator import FacilitatorSettings
 from faregate.service.chain.settlement_agreement import CONFIRM_SECONDS
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database, DatabaseError
 from faregate.service.database.sql_store import SqlStore
-from faregate.service.database.store_options import StoreOptions
 from tests.service.databases import START, MovedClock
 from tests.service.sales import HASH, authorize, get_reserved, open_store, submit
 
@@ -37,10 +37,10 @@ def transfer(gas_nonce: int, found: str, replaces: str | None = None) -> SignedT
 
 def test_a_dead_worker_leaves_time_for_another_attempt() -> None:
     """Its payment would expire, and its payer get nothing, although nothing is wrong with it."""
-    assert 2 * StoreOptions().lease <= Resource.model_fields["max_timeout_seconds"].default
+    assert 2 * AttemptSchedule().lease <= Resource.model_fields["max_timeout_seconds"].default
     # Look, send, look again: whoever takes the payment must not find the first attempt still at it.
     longest = FacilitatorSettings("https://pay.example").settle_seconds + LOOK_SECONDS + CONFIRM_SECONDS
-    assert longest < StoreOptions().lease
+    assert longest < AttemptSchedule().lease
 
 
 def test_nothing_is_attempted_before_the_seller_has_completed(store: SqlStore, clock: MovedClock) -> None:

@@ -15,6 +15,7 @@ from faregate.rules.http import ParsedListQuery
 from faregate.rules.payments import PaymentVerified
 from faregate.rules.receipts import build_transaction
 from faregate.rules.records import STATUSES
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.engine import Database
 from faregate.service.database.sql_store import SqlStore
 from tests.service.sales import PAYER, authorize, open_store, resolve, settle, sign, submit, succeeded
@@ -153,7 +154,7 @@ def test_one_attempt_of_eight_at_once_begins(database: Database) -> None:
 
 @pytest.mark.every_value
 def test_each_due_payment_is_taken_by_one_worker(database: Database) -> None:
-    store = open_store(database, first_retry=0.0)
+    store = open_store(database, attempt_schedule=AttemptSchedule(first_retry=0.0))
     made = {submit(store).id for _ in range(20)}
     taken: list[str] = []
 

@@ -13,6 +13,7 @@ from faregate.service.chain.chain_reader import ChainReader
 from faregate.service.chain.direct import DirectPayments, GasAccount, GasPolicy, keep_nonces_moving
 from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.engine import Database
 from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.database.schema import attempts
@@ -36,7 +37,9 @@ class Shop:
         self.chain, self.payer = chain, payer
         self.clock = Clock()
         self.database = database
-        self.store: SqlStore = open_store(database, self.clock, lease=LEASE, first_retry=0.0)
+        self.store: SqlStore = open_store(
+            database, self.clock, attempt_schedule=AttemptSchedule(LEASE, first_retry=0.0)
+        )
         self.gas = ChainPayer()
         chain.fund(self.gas.address)
 

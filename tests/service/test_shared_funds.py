@@ -15,6 +15,7 @@ from faregate.service.chain.direct.fees import GWEI
 from faregate.service.chain.direct.signers import KeySigner
 from faregate.service.database.accounts import list_accounts
 from faregate.service.database.apply import apply_account
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.clock import Stamps
 from faregate.service.database.engine import Database
 from faregate.service.database.sql_store import SqlStore
@@ -40,7 +41,7 @@ def open_stores(
     for number in range(SELLERS):
         seller = account.seller.model_copy(update={"id": f"seller-{number}"})
         apply_account(database, stamps, account.model_copy(update={"seller": seller}), environments=("test",))
-    options = StoreOptions(is_simulated=is_simulated, lease=60.0, first_retry=0.0)
+    options = StoreOptions(is_simulated=is_simulated, attempt_schedule=AttemptSchedule(60.0, first_retry=0.0))
     shared = Shared(database, stamps, random_id, random_challenge, options)
     with database.read() as connection:
         return [SqlStore(shared, account) for account in list_accounts(connection)]

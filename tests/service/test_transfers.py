@@ -8,6 +8,7 @@ import pytest
 from faregate.rules.payments import SettlementPending, SignedTransfer
 from faregate.rules.records import Transaction
 from faregate.service.chain.direct.upkeep import TransferStore
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.engine import Database
 from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.database.sql_store import SqlStore
@@ -22,7 +23,7 @@ CHAIN = 84532
 
 @pytest.fixture
 def store(database: Database, clock: MovedClock) -> SqlStore:
-    return open_store(database, clock, first_retry=0.0)
+    return open_store(database, clock, attempt_schedule=AttemptSchedule(first_retry=0.0))
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_the_attempt_that_replaces_it_is_due_at_once(
     database: Database, clock: MovedClock, transfers: TransferStore
 ) -> None:
     """Others wait behind it, and its payment may be tried again in minutes only."""
-    store = open_store(database, clock, first_retry=200.0)
+    store = open_store(database, clock, attempt_schedule=AttemptSchedule(first_retry=200.0))
     made, first = submit_signed(store, 0)
     assert store.take_jobs(10) == []
     now = int(clock.move(40).timestamp())

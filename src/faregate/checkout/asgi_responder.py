@@ -61,7 +61,7 @@ from faregate.checkout.suspected_copy import SuspectedCopy, may_be_copy
 from faregate.core import responses
 from faregate.core.models import Choose, Offer, Response
 from faregate.core.reported_values import Payment
-from faregate.core.withholding import COPIED, Bypass, is_error
+from faregate.core.withholding import COPIED, Bypass, is_harmless_error
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.offers import OFFERS_MADE
@@ -163,7 +163,7 @@ class PaywallResponder:
             self._context = copy_context()
             if "session" in server_scope:
                 self._session = Snapshot()
-                self._session.take(server_scope["session"], deep=True)
+                self._session.take(server_scope["session"], into_records=True)
             self._scope["headers"] = drop_conditions(server_scope["method"], self._raw_headers)
             if path_match.offer is not None:
                 self._scope = WatchedScope(self._scope, _begin_handling)
@@ -450,7 +450,7 @@ class PaywallResponder:
                     body = b"".join(self._chunks)
                 status = self._relayed_status
                 self._is_relaying = message.get("more_body", False)
-                if not self._is_relaying and not is_error(status):
+                if not self._is_relaying and not is_harmless_error(status):
                     checkout.recorded = body
                     RESULTS.add(body)
         return send(message)
@@ -467,7 +467,7 @@ class PaywallResponder:
         """
         if self.checkout.answerer is Answerer.NONE:
             self.checkout.note_replacement_handler()  # middleware tries another router after one that raised
-        if self._routed_status is not None and not is_error(self._routed_status):
+        if self._routed_status is not None and not is_harmless_error(self._routed_status):
             self.checkout.is_prefix_called = True
             self.checkout.begin_prefix_call()
         try:
@@ -693,7 +693,7 @@ def _begin_handling(scope: Mapping[str, Any], error: Exception) -> Callable[[int
 
 def _note_handled(responder: PaywallResponder, status: int) -> None:
     # An error is never a result, and middleware may call another application next.
-    if is_error(status):
+    if is_harmless_error(status):
         responder.checkout.note_replacement_handler()
     else:
         responder.checkout.note_answered_error()
@@ -710,7 +710,7 @@ def _find_replacement(scope: Mapping[str, Any], error: Exception) -> Response | 
 
 def _replace_response(scope: Mapping[str, Any], replacement: Response, status: int) -> ASGIApp | None:
     """Return an application that sends `replacement`; None if the status is an error already."""
-    if is_error(status):
+    if is_harmless_error(status):
         return None
     log("sale", logging.WARNING, _HANDLED, scope["method"], quote(scope["path"]), status)
 

@@ -217,7 +217,7 @@ def take_snapshot(
     snapshot = Snapshot((state, *state.values()))
     for each_scope in (server_scope, scope):
         if "session" in each_scope:
-            snapshot.take(each_scope["session"], deep=True)
+            snapshot.take(each_scope["session"], into_records=True)
     for each_scope in (server_scope, scope):
         snapshot.take_items(each_scope, _PROTOCOL_KEYS)
     return snapshot

@@ -8,7 +8,7 @@ from functools import lru_cache
 from io import BytesIO
 
 from faregate.core.models import Header, Headers, Response
-from faregate.core.withholding import MARK, is_error
+from faregate.core.withholding import MARK, is_harmless_error
 from faregate.errors import ResultCutShort, ResultTooLarge
 
 _MARK_NAME = MARK[0].lower()
@@ -58,7 +58,9 @@ class BufferedResponse:
         if status < 200:
             raise ValueError(f"{status} is not the status of a final response")
         self._headers = tuple([_check_header(pair) for pair in headers if pair[0].lower() != _MARK_NAME])
-        is_again = self._size > 0 and not self.was_cut and (status == self.status or not is_error(status))
+        is_again = (
+            self._size > 0 and not self.was_cut and (status == self.status or not is_harmless_error(status))
+        )
         if is_again and self.failure is None:
             self.failure = ResultCutShort(_STARTED_AGAIN)
         self.status = status

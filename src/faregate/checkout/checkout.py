@@ -57,7 +57,7 @@ from faregate.core.withholding import (
     Bypass,
     build_plain_redirect,
     find_transaction,
-    is_error,
+    is_harmless_error,
     is_marked,
     may_be_result,
 )
@@ -521,7 +521,7 @@ class Checkout:
             return False
         # If it is sold inside, the inner paywall looks for a bypass and for a refused path.
         if self.state is SOLD_INSIDE:
-            if status != self._inside_status and not is_error(status):
+            if status != self._inside_status and not is_harmless_error(status):
                 self.withhold(COPIED)  # the status is another one, so a cache may have answered
             self.has_called_handler = None
         else:
@@ -581,7 +581,7 @@ class Checkout:
         sent = self._sent_unpaid = bytearray() if self._sent_unpaid is None else self._sent_unpaid
         if len(sent) <= RESULTS.longest:
             sent += chunk
-            if RESULTS.has_length(len(sent)) and RESULTS.is_copy(bytes(sent)):
+            if RESULTS.may_have_length(len(sent)) and RESULTS.is_copy(bytes(sent)):
                 self._raise_late(ConfigurationError(COPIED))
 
     def build_plain(self, status: int, headers: Headers, bypass: Bypass | None) -> Response | None:
@@ -715,7 +715,7 @@ class Checkout:
     def _make_result(self) -> HandlerResult | Exception:
         duration = 0 if self._work is None else self._work.get_duration()
         buffer = self.buffer
-        is_result, was_result = not is_error(buffer.status), self.has_answered_result
+        is_result, was_result = not is_harmless_error(buffer.status), self.has_answered_result
         if is_result and self.is_body_recorded and (body := buffer.body) != self.recorded:
             RESULTS.add(body)
         elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):

@@ -53,7 +53,7 @@ class ResultRecord:
         if not self._results:  # allocated when the first result is sold
             self._lengths, self._beginnings = bytearray(_SIZE), bytearray(_SIZE)
             self._results = array("q", bytes(8 * _SIZE))
-        key = hash((length, body[:_SAMPLED], body[-_SAMPLED:]))
+        key = _hash(body)
         self._results[key % _SIZE] = key
         self._lengths[length % _SIZE] = 1
         self._beginnings[hash(body[:_SHORTEST]) % _SIZE] = 1
@@ -69,7 +69,7 @@ class ResultRecord:
         key = _hash(body)
         self._free[key % _SIZE] = key
 
-    def has_length(self, length: int | None) -> bool:
+    def may_have_length(self, length: int | None) -> bool:
         """Whether a result may have had this many bytes. Lengths with one remainder share a mark."""
         return (
             length is not None and _SHORTEST <= length <= self.longest and self._lengths[length % _SIZE] == 1
@@ -93,7 +93,7 @@ class ResultRecord:
         return any(map(self._is_recorded, _inflate(body, self.longest + 1)))
 
     def _is_recorded(self, body: bytes) -> bool:
-        if not self.has_length(len(body)):
+        if not self.may_have_length(len(body)):
             return False
         key = _hash(body)
         is_free = bool(self._free) and self._free[key % _SIZE] == key

@@ -1,15 +1,15 @@
-"""A snapshot of mutable values, and how they are restored in place. Pure.
+"""A snapshot of mutable values, and how they are restored in place.
 
 For what a handler writes beside its response: middleware around the paywall holds the very same
 objects, so they are changed back instead of being replaced.
 
 Rules
-1. Builtin containers and mappings of any class are taken; a mapping with its attributes, where sessions
-   keep their data and their flags.
-2. Other objects are left alone: a database session or a client cannot be changed back from outside. What
-   a `deep` value holds is taken also in records: dataclasses, namespaces, models.
-3. What is `shared` between requests is left alone, and so is a container so large that no request makes
-   it for itself; unless it is part of a `deep` value, or said to be the request's own.
+1. Builtin containers and mappings of any class are taken. Of a class of its own the attributes are taken,
+   too: there sessions keep their data and their flags.
+2. Other objects are left alone: a database session or a client cannot be changed back from outside. With
+   `into_records`, dataclasses, namespaces and models are taken, too.
+3. What is `shared` between requests is left alone. So is a container of more than `LARGE` entries, which no
+   request makes for itself; unless it is taken with `into_records` or `is_own`.
 """
 
 from collections import OrderedDict, deque
@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _cache(look: F) -> F:
-    """Keep what is found of a class. Typed: to type checkers, a class may have no hash."""
+    """Remember what `look` returns for a class. Typed: to type checkers, a class may have no hash."""
     return cast(F, lru_cache(maxsize=_MAX_CLASSES)(look))
 
 
@@ -45,67 +45,69 @@ class Snapshot:
         # The values are kept, so that no other gets the id of one.
         self._seen: dict[int, object] = {id(value): value for value in shared}
 
-    def take(self, value: Any, *, deep: bool = False, is_own: bool = False) -> None:
+    def take(self, value: Any, *, into_records: bool = False, is_own: bool = False) -> None:
         """Remember what `value` holds, at any depth; see the rules of this module.
 
         `is_own` says that `value` is made for this request, so it may be of any size: a
         client that sends a thousand headers makes it large.
         """
         kind = _get_type(value)
-        if _LEFT_ALONE[deep][kind] or id(value) in self._seen:
+        if _LEFT_ALONE[into_records][kind] or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if issubclass(kind, _CONTAINERS):
-            if deep or is_own or len(value) <= LARGE:
-                self._take_contents(value, deep)
+            if into_records or is_own or len(value) <= LARGE:
+                self._take_contents(value, into_records)
                 if kind not in _CONTAINERS:
-                    self._take_attributes(value, deep)
-        elif deep and issubclass(kind, tuple | frozenset):
-            self.take_all(value, deep=deep)
-        elif (_is_mapping(kind) or (deep and _is_record(kind))) and not self._take_attributes(value, deep):
-            self._take_items(value, deep)
+                    self._take_attributes(value, into_records)
+        elif into_records and issubclass(kind, tuple | frozenset):
+            self.take_all(value, into_records=into_records)
+        elif _is_mapping(kind) or (into_records and _is_record(kind)):
+            has_attributes = self._take_attributes(value, into_records)
+            if not has_attributes:
+                self._take_items(value, into_records)
 
     def restore(self) -> None:
         """Put everything back."""
         for restore in self._restorers:
             restore()
 
-    def _take_contents(self, value: Any, deep: bool) -> None:
+    def _take_contents(self, value: Any, into_records: bool) -> None:
         kind = _get_type(value)
         copy, refill = _find_methods(kind)
         held = copy(value)
         self._restorers.append(partial(refill, value, held))
-        self.take_all(held.values() if issubclass(kind, dict) else held, deep=deep)
+        self.take_all(held.values() if issubclass(kind, dict) else held, into_records=into_records)
 
-    def _take_attributes(self, value: Any, deep: bool) -> bool:
-        """Whether it has any."""
+    def _take_attributes(self, value: Any, into_records: bool) -> bool:
+        """Take its attributes. Return whether it has any."""
         kind = _get_type(value)
         namespace = _find_namespace(value)
         if namespace is not None:
-            self._take_contents(namespace, deep)
+            self._take_contents(namespace, into_records)
         slots = list(_find_slots(kind))
         for slot in slots:
             held = _read_slot(slot, value)
             self._restorers.append(partial(_write_slot, slot, value, held))
-            self.take(held, deep=deep)
+            self.take(held, into_records=into_records)
         return namespace is not None or bool(slots)
 
-    def _take_items(self, value: Any, deep: bool) -> None:
+    def _take_items(self, value: Any, into_records: bool) -> None:
         kind = _get_type(value)
         if issubclass(kind, MutableMapping):
             held: dict[Any, Any] = dict(value)
             self._restorers.append(partial(_refill_mapping, value, held))
-            self.take_all(held.values(), deep=deep)
+            self.take_all(held.values(), into_records=into_records)
 
-    def take_all(self, values: Collection[Any], *, deep: bool = False) -> None:
+    def take_all(self, values: Collection[Any], *, into_records: bool = False) -> None:
         """`take` for each of the values; mostly all of them are of classes that are left alone."""
         kinds = set(map(_get_type, values)) - _ATOMS
-        left_alone = _LEFT_ALONE[deep]
+        left_alone = _LEFT_ALONE[into_records]
         if all(map(left_alone.__getitem__, kinds)):
             return
         for value in values:
             if not left_alone[_get_type(value)]:
-                self.take(value, deep=deep)
+                self.take(value, into_records=into_records)
 
     def take_items(self, mapping: Mapping[str, Any], left_alone: Container[str]) -> None:
         """`take` for each of the values whose name is not to be left alone."""
@@ -174,26 +176,26 @@ def _find_methods(kind: type[Any]) -> tuple[Callable[[Any], Any], Callable[[Any,
 class _LeftAlone(dict[type[Any], bool]):
     """Whether values of a class are not taken, by class: kept in a dict, because each request asks."""
 
-    def __init__(self, deep: bool) -> None:
+    def __init__(self, into_records: bool) -> None:
         super().__init__()
-        self._deep = deep
+        self._into_records = into_records
 
     def __missing__(self, kind: type[Any]) -> bool:
         if len(self) >= _MAX_CLASSES:
             self.clear()
-        is_left_alone = self[kind] = _is_left_alone(kind, self._deep)
+        is_left_alone = self[kind] = _is_left_alone(kind, self._into_records)
         return is_left_alone
 
 
-_LEFT_ALONE = (_LeftAlone(deep=False), _LeftAlone(deep=True))
+_LEFT_ALONE = (_LeftAlone(into_records=False), _LeftAlone(into_records=True))
 
 
-def _is_left_alone(kind: type[Any], deep: bool) -> bool:
+def _is_left_alone(kind: type[Any], into_records: bool) -> bool:
     if kind in _ATOMS or any("__call__" in vars(base) for base in kind.__mro__):
         return True  # what can be called is an application or a class, whatever else it is
     if issubclass(kind, _CONTAINERS) or _is_mapping(kind):
         return False
-    return not (deep and (issubclass(kind, tuple | frozenset) or _is_record(kind)))
+    return not (into_records and (issubclass(kind, tuple | frozenset) or _is_record(kind)))
 
 
 def _is_mapping(kind: type[Any]) -> bool:
@@ -205,7 +207,7 @@ def _is_record(kind: type[Any]) -> bool:
 
 
 def _refill_mapping(value: Any, held: dict[Any, Any]) -> None:
-    if list(value) != list(held) or any(value[key] is not one for key, one in held.items()):
+    if list(value) != list(held) or any(value[key] is not member for key, member in held.items()):
         value.clear()
         value.update(held)
 
@@ -220,7 +222,7 @@ def _find_namespace(value: Any) -> Any:
 def _find_slots(kind: type[Any]) -> Iterator[MemberDescriptorType]:
     for base in kind.__mro__:
         if "__slots__" in vars(base):
-            yield from (one for one in vars(base).values() if isinstance(one, MemberDescriptorType))
+            yield from (slot for slot in vars(base).values() if isinstance(slot, MemberDescriptorType))
 
 
 def _read_slot(slot: MemberDescriptorType, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Report an outcome to the service, and tell what became of the payment (`faregate.core.results.Settlement`).
 
-What the outcome is was decided before, by `core.outcome`.
+What the outcome is was decided before, by `core.billing`.
 
 The rules are at the top of `faregate.core.flow`.
 """

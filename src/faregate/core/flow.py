@@ -23,6 +23,7 @@ Never `yield` in `finally`: a closed generator may not. Catch `Exception`, never
 """
 
 from faregate.core import responses
+from faregate.core.billing import decide_outcome
 from faregate.core.claim_types import (
     AlreadyFailed,
     AlreadyUsed,
@@ -59,7 +60,6 @@ from faregate.core.models import (
     WorkFailed,
     header_values,
 )
-from faregate.core.outcome import decide_outcome
 from faregate.core.payment_identifier import read_identifier
 from faregate.core.recovery import compare_payers, recover
 from faregate.core.request_headers import BadProof, find_credentials, find_proof
@@ -76,7 +76,7 @@ from faregate.core.results import (
     Settlement,
 )
 from faregate.core.sales import describe, describe_access, describe_resumed, measure
-from faregate.core.withholding import is_error
+from faregate.core.withholding import is_harmless_error
 from faregate.errors import (
     FaregateError,
     HandlerError,
@@ -605,7 +605,7 @@ def _run_and_settle(
         yield from report_failure(backend, payment, "handler_error")
         raise
     if isinstance(outcome, Response):
-        if result.was_result and is_error(outcome.status):
+        if result.was_result and is_harmless_error(outcome.status):
             yield backend.log_warning(
                 f"{_describe_handler(request)} answered with a result, and middleware made an error "
                 f"{outcome.status} of that: only the status leaves",

@@ -83,11 +83,11 @@ class Payment(Generic[Values_contra]):
         """
         reported: Mapping[str, object] = values or {}
         for name, value in {**reported, **named}.items():
-            self.values[name] = as_decimal(name, value)
+            self.values[name] = format_value(name, value)
 
 
-def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple[tuple[str, str], ...]:
-    """The values as the wire wants them, sorted by name.
+def format_values(values: Mapping[str, object], revision: OfferRevision) -> tuple[tuple[str, str], ...]:
+    """Return the values as the wire has them, sorted by name.
 
     Raises `InvalidUsage` for an unknown name, a missing required one, or a value that is not a
     non-negative decimal of at most 18 integer and 12 fraction digits.
@@ -102,11 +102,14 @@ def check_values(values: Mapping[str, object], revision: OfferRevision) -> tuple
     missing = revision.required - values.keys()
     if missing:
         raise InvalidUsage(f"{_format_names(missing)}: required by this revision and not reported")
-    return tuple((name, as_decimal(name, values[name])) for name in sorted(values))
+    return tuple((name, format_value(name, values[name])) for name in sorted(values))
 
 
-def as_decimal(name: str, value: object) -> str:
-    """An int, a Decimal or a decimal string as the wire's string; a float is refused."""
+def format_value(name: str, value: object) -> str:
+    """Return an int, a Decimal or a decimal string as the wire has it.
+
+    Raises `InvalidUsage`, also for a float.
+    """
     # `bool` is an `int` to Python: True would be reported as 1.
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise InvalidUsage(f"{name}: report an int, a Decimal or a string, not {type(value).__name__}")

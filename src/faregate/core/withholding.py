@@ -2,7 +2,7 @@
 
 A response of a sold handler leaves unpaid only if it certainly carries nothing of the result:
 
-1. A status that the offer bills is the result (`core.outcome`). It leaves with a proven payment
+1. A status that the offer bills is the result (`core.billing`). It leaves with a proven payment
    (`core.completion`).
 2. An error (4xx, 5xx) that is not billed is shown, without cookies. Of three kinds only the status leaves,
    because the body may be the result: 412 and 416, which answer conditions on it; an error that a decorator
@@ -84,7 +84,7 @@ class Bypass:
     is_free_page: Callable[[str], bool]
 
 
-def is_error(status: int) -> bool:
+def is_harmless_error(status: int) -> bool:
     """Whether this status is that of an error that carries nothing of a result; 412 and 416 may carry it."""
     return 400 <= status <= 599 and status not in _CONDITIONAL
 
@@ -101,7 +101,7 @@ def find_transaction(headers: Headers) -> str | None:
 
 def may_be_result(status: int, offers: Iterable[Offer]) -> bool:
     """Whether an answer with this status, in place of a handler with these offers, may carry its result."""
-    if status == 402 or not is_error(status):
+    if status == 402 or not is_harmless_error(status):
         return True
     return any(
         status in (alternative.billable or BILLABLE) for offer in offers for alternative in offer.alternatives
@@ -113,9 +113,9 @@ def build_unpaid(response: Response, request: PaidRequest, *, was_result: bool =
 
     `was_result`: the response may be made of a result.
     """
-    if response.status in _CONDITIONAL or (was_result and is_error(response.status)):
+    if response.status in _CONDITIONAL or (was_result and is_harmless_error(response.status)):
         return Response(response.status, (responses.NO_STORE,))
-    if is_error(response.status):
+    if is_harmless_error(response.status):
         return responses.build_unsold(response)
     target = find_slash_redirect(response, request)
     return None if target is None else responses.build_redirect(response.status, target)
@@ -128,13 +128,13 @@ def find_slash_redirect(response: Response, request: PaidRequest) -> str | None:
     """
     if request.prefix_host is None or response.status not in _REDIRECTS:
         return None
-    path, mark, query = request.http.url.partition("?")
+    path, question_mark, query = request.http.url.partition("?")
     target = path.rstrip("/") if path.endswith("/") else f"{path}/"
     location = _find_location(response.headers, request.prefix_host)
     if location is None or _PATH.match(target) is None:
         return None
     is_target = unquote(location.path) == unquote(target) and unquote(location.query) == unquote(query)
-    return target + mark + query if is_target else None
+    return target + question_mark + query if is_target else None
 
 
 def build_plain_redirect(

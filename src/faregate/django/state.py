@@ -36,9 +36,9 @@ class ViewState:
         self._attributes = vars(request)
         session: Any = getattr(request, "session", None)
         self._snapshot = Snapshot()
-        self._snapshot.take(session, deep=True)
+        self._snapshot.take(session, into_records=True)
         for storage in _find_storages(getattr(request, "_messages", None)):
-            self._snapshot.take(vars(storage), deep=True)
+            self._snapshot.take(vars(storage), into_records=True)
         self._snapshot.take(request.META, is_own=True)
         self._snapshot.take(self._attributes)
         # Signed cookies keep their data in the session itself, which is restored.

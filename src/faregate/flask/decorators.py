@@ -22,7 +22,7 @@ from faregate.checkout.wsgi_environ import find_path, list_path_headers
 from faregate.core.models import Choose, Offer
 from faregate.core.reported_values import Payment
 from faregate.core.responses import NO_STORE, build_preflight
-from faregate.core.withholding import MARK, is_error, may_be_result
+from faregate.core.withholding import MARK, is_harmless_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.flask.memos import check_memo
 from faregate.flask.middleware import ENTERED, NAME, DeferredSave, defer_session_writes
@@ -205,7 +205,7 @@ def mark_results(app: Flask) -> None:
             checkout.note_status(response.status_code)
         if checkout is not None and response.is_sequence:
             # Functions after the request may compress or change what the cache keeps as it is here.
-            if checkout.state is AUTHORIZED and not is_error(response.status_code):
+            if checkout.state is AUTHORIZED and not is_harmless_error(response.status_code):
                 chunks: Any = response.response
                 is_one = len(chunks) == 1 and type(chunks[0]) is bytes  # as Flask makes them
                 checkout.recorded = chunks[0] if is_one else response.get_data()
@@ -352,7 +352,7 @@ def check_response(response: Response) -> Response:
     if checkout.payment is not None:
         directives = getattr(response, _CACHING, None)
         # For caches between the app and the paywall. A function after the request may have made another one.
-        if directives is None and not is_error(response.status_code):
+        if directives is None and not is_harmless_error(response.status_code):
             response.headers[MARK[0]] = MARK[1]
         # A paid result that said nothing gets the very same header with its payment.
         return response if directives == [] and checkout.payment.transaction_id else _allow_storing(response)

@@ -22,7 +22,7 @@ from faregate.checkout.handlers import pick_method
 from faregate.checkout.states import AUTHORIZED
 from faregate.core.models import Headers, Offer
 from faregate.core.models import Response as Result
-from faregate.core.withholding import Bypass, is_error
+from faregate.core.withholding import Bypass, is_harmless_error
 from faregate.errors import ConfigurationError
 from faregate.routes import RouteTable
 from faregate.wsgi import (
@@ -87,7 +87,7 @@ class FlaskPaywallMiddleware(PaywallMiddleware):
     def find_bypass(self, checkout: WSGICheckout, server_environ: Environ, status: int) -> Bypass | None:
         """Find what middleware between the paywall and the app answers in place of a paid view."""
         checked = checkout.checked_status
-        is_from_app = checked is not None and (status == checked or not is_error(checked))
+        is_from_app = checked is not None and (status == checked or not is_harmless_error(checked))
         if is_from_app or self.find_bypassed is None:
             return None
         checkout.has_called_handler = (

@@ -66,8 +66,8 @@ def inspect_rule(app: Flask, rule: Rule, method: str) -> Placement:
     if offers and not mistakes and (keys := find_keys(parts, app.config)):
         shared = dict.fromkeys(_find_shared(app, rule, method, keys, offers))
         mistakes.extend(_SHARED_CACHE.format(name=_name(view), other=other) for other in shared)
-    if _is_bypassed(view) or (not offers and not is_exempt and _is_class_bypassed(app, view)):
-        mistakes.insert(0, _BYPASS.format(endpoint=rule.endpoint))
+    if _is_price_bypassed(view) or (not offers and not is_exempt and _is_class_bypassed(app, view)):
+        mistakes.insert(0, _PRICE_BYPASSED.format(endpoint=rule.endpoint))
     if groups and (login_mistake := find_login(view)) is not None:
         mistakes.append(login_mistake)
     if _is_head_unpriced(view):
@@ -112,7 +112,7 @@ _SHARED_CACHE = (
     "which is not sold so: the key is the path, without method and host, or the same word. Give one of "
     "the two another key: @cache.cached(key_prefix='sold/%s')."
 )
-_BYPASS = (
+_PRICE_BYPASSED = (
     "The price of {endpoint!r} is not on what the router runs: "
     "put @app.route above @paywall.paid. A function that is sold cannot be given away as well."
 )
@@ -132,7 +132,7 @@ def find_login(view: object) -> str | None:
     return _LOGIN.format(name=_name(view)) if has_login else None
 
 
-def _is_bypassed(view: View | None) -> bool:
+def _is_price_bypassed(view: View | None) -> bool:
     """Whether the router runs this function without the price that was put on it."""
     return hasattr(view, _SOLD) and not find_offers(view)
 
@@ -262,7 +262,7 @@ def count_rules(app: Flask) -> int:
 
 
 def find_shadowed(app: Flask) -> Iterator[str]:
-    """Describe rules that sell something and that another rule of the same weight answers for."""
+    """Describe the rules that sell something and for which another rule answers."""
     shadows: dict[tuple[str, str, str], list[str]] = {}
     for rule in app.url_map.iter_rules():
         if rule.build_only or rule.websocket:

@@ -29,7 +29,7 @@ MAX_BATCH = 256
 class Task(Generic[W]):
     """The work of one caller. A store sets its result, or its error; each task needs an error of its own."""
 
-    __slots__ = ("_begun", "call_in_loop", "error", "notify", "result", "work")
+    __slots__ = ("_taken", "call_in_loop", "error", "notify", "result", "work")
 
     def __init__(self, work: W) -> None:
         self.work = work
@@ -39,11 +39,16 @@ class Task(Generic[W]):
         """Wakes the caller."""
         self.call_in_loop: Callable[..., object] | None = None
         """Calls a function in the event loop of the caller; None if a thread waits."""
-        self._begun = threading.Lock()
+        self._taken = threading.Lock()
+        """By the writer, which begins the task, or by the caller, which withdraws it."""
 
     def try_begin(self) -> bool:
-        """True once: either the writer begins the task, or its caller withdraws it."""
-        return self._begun.acquire(blocking=False)
+        """Whether the writer may perform the task: it is asked once, and the caller has not withdrawn it."""
+        return self._taken.acquire(blocking=False)
+
+    def withdraw(self) -> bool:
+        """Keep the writer from beginning the task. False: it has begun."""
+        return self._taken.acquire(blocking=False)
 
     def get_result(self) -> Any:
         if self.error is not None:
@@ -120,7 +125,7 @@ class WaitingLoop:
             self._submit(added)
         except FaregateError as error:  # there is no thread
             for task in added:
-                if task.try_begin():  # withdrawn: another thread may start later
+                if task.withdraw():  # another thread may start later
                     task.error = type(error)(str(error))
                     task.notify()
 
@@ -130,7 +135,7 @@ class WaitingLoop:
         for task in late:
             if task.answer.cancelled():  # if it was not begun, no other code forgets it
                 self.tasks.pop(task)
-            elif task.try_begin():
+            elif task.withdraw():
                 task.error = self._make_error()
                 task.notify()
         pending = [task.deadline for task in self.tasks if task.deadline > now]
@@ -161,7 +166,7 @@ def _notify_all(tasks: list[Task[Any]]) -> None:
 
 _Queue: TypeAlias = "queue.SimpleQueue[list[Task[Any]] | None]"
 _resetting: dict[int, threading.Lock] = {}
-"""By process id: a fork may happen while another thread has the parent's."""
+"""Locks by process id: while a process forks, one of its threads may hold the parent's lock."""
 
 
 class Writer(Generic[W]):
@@ -206,11 +211,11 @@ class Writer(Generic[W]):
         try:
             self._submit([task])
             if not wakeup.acquire(timeout=self._timeout):
-                if task.try_begin():
+                if task.withdraw():
                     raise self._make_error()
                 wakeup.acquire()
         finally:
-            task.try_begin()
+            task.withdraw()
         return task.get_result()
 
     def acall(self, work: W) -> Awaitable[Any]:
@@ -238,11 +243,11 @@ class Writer(Generic[W]):
             with trio.move_on_after(self._timeout):
                 await answered.wait()
             if not answered.is_set():
-                if task.try_begin():
+                if task.withdraw():
                     raise self._make_error()
                 await answered.wait()
         finally:
-            task.try_begin()
+            task.withdraw()
         return task.get_result()
 
     def stop(self) -> None:

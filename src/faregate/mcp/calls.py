@@ -21,7 +21,7 @@ from faregate.checkout.shielding import is_cancelled_by_itself, is_cancelled_fro
 from faregate.checkout.states import AUTHORIZED, COMPLETED, COMPLETING, PASSING
 from faregate.core.models import Offer, Response
 from faregate.core.reported_values import Payment
-from faregate.core.withholding import Bypass, is_error, may_be_result
+from faregate.core.withholding import Bypass, is_harmless_error, may_be_result
 from faregate.errors import ConfigurationError, NotBillable
 from faregate.mcp.copy_detection import COPIED, STALE, is_copy, is_stale, record_results
 from faregate.mcp.requests import find_payment, read_call, serialize_bound_arguments
@@ -269,7 +269,7 @@ class ToolCall:
         if self._is_question:
             return None
         if self._tool is None:
-            if is_error(status) or not sells_tools(self._server):
+            if is_harmless_error(status) or not sells_tools(self._server):
                 return None
             return Bypass(_NO_TOOL.format(name=self._params.get("name")), _is_no_page)
         handler = inspect_tool(self._tool)

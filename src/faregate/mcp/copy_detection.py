@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from faregate.checkout.copy_detection import RESULTS
-from faregate.core.withholding import is_error
+from faregate.core.withholding import is_harmless_error
 from faregate.mcp.requests import METHOD
 from faregate.mcp.results import Result, dump_result, find_status
 from faregate.mcp.tools import AnyServer, get_low_level, get_manager
@@ -84,7 +84,7 @@ def watching() -> Generator[list[Any]]:
 def record_results(results: Iterable[Any]) -> None:
     """Remember a result, as it is sold and as a paid tool returned it; but not an error."""
     for result in map(_read_result, results):
-        for body in () if is_error(find_status(result)) else _list_bodies(result):
+        for body in () if is_harmless_error(find_status(result)) else _list_bodies(result):
             RESULTS.add(body)
 
 
@@ -103,7 +103,7 @@ def is_copy(answer: Any, returned: Sequence[Any]) -> bool:
 
 def is_stale(result: Result) -> bool:
     """Whether the error of a paid tool has the content of an earlier result, also if a cache answered."""
-    return is_error(find_status(result)) and any(map(RESULTS.is_copy, _list_bodies(result)))
+    return is_harmless_error(find_status(result)) and any(map(RESULTS.is_copy, _list_bodies(result)))
 
 
 def _is_own(returned: Sequence[Any]) -> bool:

@@ -303,7 +303,7 @@ def find_description_fault(description: object) -> str | None:
 def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
     """Write the body of complete: `SucceededCompleteRequest`, of parts that were checked when they were made.
 
-    The revision's id and the values were checked by `parse_revisions` and `check_values`.
+    The revision's id and the values were checked by `parse_revisions` and `format_values`.
     """
     completion: dict[str, Any] = {"revision_id": revision_id}
     if isinstance(outcome, WorkFailed):

@@ -91,7 +91,7 @@ class HandlerResolver:
         return Handler(offers, handler.mistake if handler else "")
 
     def recall(
-        self, request_scope: Mapping[str, Any], scope: Mapping[str, Any], is_error: bool
+        self, request_scope: Mapping[str, Any], scope: Mapping[str, Any], is_harmless_error: bool
     ) -> Handler | None:
         """The handler that answered `request_scope`, by what its router has written to `scope` since.
 
@@ -105,16 +105,16 @@ class HandlerResolver:
                 return cached[3]
         if getattr(route, "endpoint", None) is None or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
-            return self._find_copied(request_scope, is_error=is_error)
+            return self._find_copied(request_scope, is_harmless_error=is_harmless_error)
         return self._inspect(endpoint, route, scope["method"])
 
-    def _find_copied(self, request_scope: Mapping[str, Any], is_error: bool) -> Handler | None:
+    def _find_copied(self, request_scope: Mapping[str, Any], is_harmless_error: bool) -> Handler | None:
         """Find the handler whose result an answer may repeat that came without a router.
 
         A cache may keep it for any method and, if the path itself has no route, for another spelling.
         """
         resolved = self.resolve(request_scope, any_method=True)
-        if resolved is not None or is_error:
+        if resolved is not None or is_harmless_error:
             return resolved
         for path in list_spellings(request_scope["path"]):
             scope = {**request_scope, "path": path, "raw_path": quote(path).encode()}

@@ -2,7 +2,7 @@
 
 This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
 is in `rules/settlement.py`, and its rows in `service/database/attempts.py`. The next one is due as
-`StoreOptions.get_retry` says, or after an interruption when the lease ends.
+`AttemptSchedule.get_retry` says, or after an interruption when the lease ends.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from faregate.rules.dependencies import Dependencies
 from faregate.service import environment_payments, reorg_watch, runtime, served_accounts
 from faregate.service.commands import serve as serving
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.engine import Database
 from faregate.service.database.gas_transfers import SqlTransfers
 from faregate.service.settings import make_settings
@@ -134,7 +135,11 @@ def end_with_parent() -> None:
 def _change_settings(order: Order) -> None:
     """Shorten what an operator need not set, and put in the naive backend."""
     shorter: list[tuple[Any, str, dict[str, Any]]] = [
-        (served_accounts, "StoreOptions", {"lease": LEASE, "first_retry": 0.3, "last_retry": 1.0}),
+        (
+            served_accounts,
+            "StoreOptions",
+            {"attempt_schedule": AttemptSchedule(LEASE, first_retry=0.3, last_retry=1.0)},
+        ),
         (environment_payments, "FacilitatorSettings", {"verify_seconds": 4.0, "settle_seconds": 1.5}),
         (environment_payments, "GasPolicy", {"replace_after_seconds": 2}),
     ]

@@ -1,6 +1,6 @@
 """One SQLite file as this process uses it: one thread writes for all that write at the same time, in batches.
 
-A thread that writes alone writes itself (`SqliteDatabase.call`).
+A thread that writes alone writes by itself (`SqliteDatabase.call`).
 
 SQLite lets one write at a time into a file, so threads with connections of their own would only wait inside
 it, unfairly, and each would pay for a sync of its own. Rare reads use a connection of
@@ -63,7 +63,7 @@ class SqliteDatabase:
         self._connection = WriteConnection(self.path, timeout)
         self._executing = threading.Lock()
         self._forking: set[int] = set()
-        self.is_shared = False
+        self.is_shared_with_service = False
         self._contended_at = -math.inf
         self.writer: Writer[BatchPart] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
@@ -132,7 +132,7 @@ class SqliteDatabase:
 
         It syncs the outcome of a sale with what it writes before it sends a payment.
         """
-        self.is_shared = True
+        self.is_shared_with_service = True
 
     def prepare_with(self, prepare: Callable[[sqlite3.Connection], None]) -> None:
         """Call `prepare` with each connection that writes, from the next one on."""
@@ -149,7 +149,7 @@ class SqliteDatabase:
             raise errors.busy(self.path)
         try:
             self._file.check()
-            self._take_turn(batch)
+            self._commit_in_turn(batch)
         except sqlite3.Error as error:
             # Whether a failed commit is in the file cannot be known: nothing of it counts as written.
             self._connection.close(in_doubt=errors.leaves_doubt(error))
@@ -162,7 +162,7 @@ class SqliteDatabase:
         finally:
             self._executing.release()
 
-    def _take_turn(self, batch: Sequence[Task[BatchPart]]) -> None:
+    def _commit_in_turn(self, batch: Sequence[Task[BatchPart]]) -> None:
         if not self._turn.acquire(timeout=self._timeout):
             raise errors.busy(self.path)
         try:

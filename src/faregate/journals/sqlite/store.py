@@ -119,7 +119,7 @@ class SqliteStore(BatchedRows):
     @property
     def syncs_outcomes(self) -> bool:
         """Whether an outcome is on the disk before it is reported."""
-        return not self._database.is_shared
+        return not self._database.is_shared_with_service
 
     @property
     def namespace(self) -> str:

@@ -1,7 +1,7 @@
 """The rows of attempts to settle: leases, what was signed and sent, and the nonces of the gas accounts.
 
-This module decides who may make the next attempt. What an attempt does is in `rules/settlement.py`, and in
-which thread in `service/settlement_workers.py`.
+This module decides who may make the next attempt, and when (`AttemptSchedule`). What an attempt does is in
+`rules/settlement.py`, and in which thread in `service/settlement_workers.py`.
 
 An attempt is in the database before anything is sent. Its number is the fencing token of its lease: once
 another attempt has begun, the earlier one can neither record a signed transfer nor postpone. The answer to
@@ -178,6 +178,25 @@ _LIST_ATTEMPTS: Final = (
     .order_by(attempts.c.number.desc())
     .limit(bindparam("most"))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSchedule:
+    """When a payment may be attempted again. Times in seconds.
+
+    `lease` is how long an attempt may take; another one may then take the payment. A first attempt takes 22
+    seconds at most. Most authorizations are valid for 60: the attempt of a process that died must be repeated
+    within that time. An attempt without a result is tried again after `first_retry`, then after twice as long
+    each time, up to `last_retry`.
+    """
+
+    lease: float = 30.0
+    first_retry: float = 1.0
+    last_retry: float = 300.0
+
+    def get_retry(self, attempt: int) -> float:
+        """Return how long after this attempt the next one begins."""
+        return min(self.last_retry, self.first_retry * 2.0 ** min(attempt - 1, 30))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class SqlStore:
         self._database = shared.database
         self._stamps = shared.stamps
         self._options = shared.options
+        self._attempt_schedule = shared.options.attempt_schedule
         self.account = account
 
     @property
@@ -263,7 +264,7 @@ class SqlStore:
         if isinstance(outcome, FailedCompleteRequest):
             return self._change(transaction, ACCEPT_FAILED, values)
         clock = self._stamps.read_clock()
-        values["next"] = self._after(clock, self._options.first_retry)
+        values["next"] = self._after(clock, self._attempt_schedule.first_retry)
         if used_atomic is not None:
             return self._change(transaction, ACCEPT_USED, {**values, "used": used_atomic})
         if self._options.is_simulated or not begins_attempt:
@@ -333,7 +334,7 @@ class SqlStore:
         with self._database.read() as connection:
             if not simulated_ledger.has_due(connection, self.account.id, moment):
                 return ()
-        again = self._after(self._stamps.read_clock(), self._options.lease)
+        again = self._after(self._stamps.read_clock(), self._attempt_schedule.lease)
         with self._database.write() as connection:
             due = simulated_ledger.take_due(connection, self.account.id, moment, again)
         due_transactions = [(self.find_transaction(transaction_id), at) for transaction_id, at in due.items()]
@@ -386,7 +387,7 @@ class SqlStore:
         The caller begins one now. If it dies before that, a worker begins one soon.
         """
         stored = self._to_stored(transaction)
-        due = self._after(self._stamps.read_clock(), self._options.first_retry)
+        due = self._after(self._stamps.read_clock(), self._attempt_schedule.first_retry)
         with self._database.write_statement() as connection:
             return attempts.unpark(connection, self.account.id, stored, due)
 
@@ -459,7 +460,7 @@ class SqlStore:
         self, transaction: Transaction, attempt: Attempt, pending: SettlementPending, at: datetime | None
     ) -> StoredTransaction:
         stored, now = self._to_stored(transaction), self._stamps.now()
-        again = self._after(self._stamps.read_clock(), self._options.get_retry(attempt.number))
+        again = self._after(self._stamps.read_clock(), self._attempt_schedule.get_retry(attempt.number))
         values = {"attempt": attempt.number, "now": now, "next": again}
         with self._database.write_statement() as connection:
             changed = attempts.postpone(connection, self.account.id, stored, values, pending.status)
@@ -549,7 +550,8 @@ class SqlStore:
         return transaction if isinstance(transaction, StoredTransaction) else self._read(transaction)
 
     def _build_lease(self, now: int) -> attempts.AttemptLease:
-        return attempts.AttemptLease(now, self._after(now, self._options.lease), self._shared.get_owner())
+        until = self._after(now, self._attempt_schedule.lease)
+        return attempts.AttemptLease(now, until, self._shared.get_owner())
 
     @staticmethod
     def _after(now: int, seconds: float) -> int:

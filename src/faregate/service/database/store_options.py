@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from faregate.rules.ids import Challenges, Ids
+from faregate.service.database.attempts import AttemptSchedule
 from faregate.service.database.authorization import PayerCache
 from faregate.service.database.catalog import Catalogs
 from faregate.service.database.clock import Stamps
@@ -13,14 +14,10 @@ from faregate.service.database.lists import Counts
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How stores behave. Times in seconds.
+    """How stores behave.
 
     `is_simulated` is whether payments settle on the simulated ledger: at once, or by rules. Otherwise a
-    payment is `settling` from its submission on, and rules do not apply. `lease` is how long an attempt may
-    take; its payment may then be taken by another one. A first attempt takes 22 seconds at most. Most
-    authorizations are valid for 60: the attempt of a process that died must be repeated within that time. An
-    attempt without a result is tried again after `first_retry`, then after twice as long each time, up to
-    `last_retry`.
+    payment is `settling` from its submission on, and rules do not apply.
 
     `is_synced_by_journal`: the callers have their journal in the same SQLite file. The journal syncs its
     writes before work begins, and thereby the earlier writes of the store. The store itself syncs only the
@@ -30,14 +27,8 @@ class StoreOptions:
 
     is_simulated: bool = False
     expose_execution_id: bool = False
-    lease: float = 30.0
-    first_retry: float = 1.0
-    last_retry: float = 300.0
     is_synced_by_journal: bool = False
-
-    def get_retry(self, attempt: int) -> float:
-        """Return how long after this attempt the next one begins."""
-        return min(self.last_retry, self.first_retry * 2.0 ** min(attempt - 1, 30))
+    attempt_schedule: AttemptSchedule = field(default_factory=AttemptSchedule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ What else may leave without a proven payment is decided in `core.withholding`.
 """
 
 from faregate.core.models import HandlerResult, OfferRevision, PaidRequest, Response, WorkSucceeded
-from faregate.core.reported_values import check_values
-from faregate.core.withholding import build_unpaid, find_slash_redirect, is_error
+from faregate.core.reported_values import format_values
+from faregate.core.withholding import build_unpaid, find_slash_redirect, is_harmless_error
 from faregate.errors import NotBillable, ResultCutShort, WorkTimedOut
 
 
@@ -20,11 +20,11 @@ def decide_outcome(
     if result.duration_ms > request.work_seconds * 1000:
         raise WorkTimedOut("the work took longer than its payment is valid")
     status = result.response.status
-    hides_raised_error = result.has_raised and not is_error(status)
+    hides_raised_error = result.has_raised and not is_harmless_error(status)
     is_slash_redirect = status >= 300 and find_slash_redirect(result.response, request) is not None
     if status in request.billable and not hides_raised_error and not is_slash_redirect:
         _check_length(result.response, request.http.method)
-        return WorkSucceeded(result.response, check_values(result.values, revision), result.duration_ms)
+        return WorkSucceeded(result.response, format_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
