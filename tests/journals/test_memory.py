@@ -1,5 +1,7 @@
 """What is the memory journal's own: its bounds."""
 
+import gc
+
 import pytest
 
 from faregate.core.claim_types import Claimant, Claimed
@@ -40,7 +42,7 @@ def test_the_proof_is_kept_until_the_row_is_final_and_never_shown() -> None:
     journal = MemoryJournal()
 
     def kept() -> list[str]:
-        return [row.proof for row in journal._rows.values()]
+        return [row.proof for row in journal._rows.read_all()]
 
     lease = started(journal, "a-canary-proof")
     assert kept() == ["a-canary-proof"]
@@ -83,3 +85,16 @@ def test_rows_that_are_forgotten_for_new_ones_leave_nothing_behind() -> None:
     sizes = {name: len(kept) for name, kept in vars(journal).items() if isinstance(kept, dict | list)}
     assert len(journal) == 10
     assert max(sizes.values()) < 2_000, sizes
+
+
+def test_a_delivered_payment_costs_the_garbage_collector_nothing() -> None:
+    journal = MemoryJournal()
+    lease = started(journal, "proof")
+    # Not a constant: the suite freezes those, and the collector leaves them as they are.
+    headers = tuple([(name, "text/plain") for name in ("content-type",)])
+    journal.record_outcome(lease, WorkSucceeded(Response(200, headers, b"paid")))
+    journal.record_settlement(lease, "cGFpZA==", RECEIPT, True)
+    for _ in range(4):
+        gc.collect()
+    assert not any(gc.is_tracked(row) for row in journal._rows.values())
+    assert not any(gc.is_tracked(rows) for rows in journal._authorizations.values())

@@ -38,7 +38,7 @@ Frozen = tuple[tuple[Any, ...], ...]
 
 
 def freeze(journal: MemoryJournal) -> Frozen:
-    return tuple(_frozen(journal._rows[key]) for key in sorted(journal._rows))
+    return tuple(_frozen(row) for row in sorted(journal._rows.read_all(), key=lambda row: row.key))
 
 
 def _frozen(row: Row) -> tuple[Any, ...]:
@@ -65,7 +65,7 @@ def thaw(frozen: Frozen, fences: Iterator[int]) -> MemoryJournal:
         if row.expires_at is None:
             journal._owed[row.key] = row
         if row.state is RowState.PAID_NO_RESULT and row.delivered:
-            journal._remembered[row.key] = row
+            journal._remembered[row.key] = None
         journal._note_authorization(row)
         journal._note_purchase(row)
         journal._note_expiry(row)

@@ -39,11 +39,11 @@ class MemoryView:
         self._journal = journal
 
     def line(self, transaction_id: str) -> Line | None:
-        row = self._journal._rows.get(self._journal._transactions.get(transaction_id, b""))
+        row = self._journal._rows.find(self._journal._transactions.get(transaction_id, b""))
         return None if row is None else _line_of(row)
 
     def lines(self) -> list[Line]:
-        return [_line_of(row) for row in self._journal._rows.values()]
+        return [_line_of(row) for row in self._journal._rows.read_all()]
 
     def key_of(self, proof: str) -> bytes:
         return self._journal._hash(proof)

@@ -88,7 +88,7 @@ def _swept_under_lease(patch: pytest.MonkeyPatch) -> None:
 
 def _forgotten_when_held(patch: pytest.MonkeyPatch) -> None:
     def hold(journal: MemoryJournal, lease: Lease) -> bool:
-        journal._forget(journal._rows[lease.key])
+        journal._forget(journal._rows.find(lease.key))
         return True
 
     patch.setattr(MemoryJournal, "schedule_retry", hold)

@@ -40,7 +40,8 @@ from faregate.journals.payment_info import (
     is_found_by,
 )
 from faregate.journals.row_rules import Fingerprint, Holder, Row, RowLease, find_use, hash_purchase, size_of
-from faregate.journals.states import CLAIMED, STUCK
+from faregate.journals.row_table import RowTable
+from faregate.journals.states import CLAIMED, FINAL, STUCK
 from faregate.x402.headers import find_authorization
 
 _STALE_ENTRIES = 1000
@@ -70,14 +71,14 @@ class MemoryJournal:
         self._namespace = namespace
         self._pepper = secrets.token_bytes(32) + namespace.encode()
         self._lock = threading.Lock()
-        self._rows: dict[bytes, Row] = {}
+        self._rows = RowTable()
         self._owed: dict[bytes, Row] = {}
         self._unfetched: dict[bytes, Row] = {}
         self._transactions: dict[str, bytes] = {}
-        self._purchases: dict[str, Row] = {}
+        self._purchases: dict[str, bytes] = {}
         self._purchase_of: dict[bytes, str] = {}
-        self._authorizations: dict[str, dict[bytes, Row]] = {}
-        self._remembered: OrderedDict[bytes, Row] = OrderedDict()
+        self._authorizations: dict[str, dict[bytes, None]] = {}
+        self._remembered: OrderedDict[bytes, None] = OrderedDict()
         """Oldest first. A plain dict would look through what was taken from its front each time."""
         self._expiring: list[tuple[float, bytes]] = []
         self._bytes = 0
@@ -103,12 +104,12 @@ class MemoryJournal:
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
-            row = self._rows.get(key)
+            row = self._rows.find(key)
             if row is not None:
                 return self._claim_again(row, fingerprint, claimant.replay, now)
-            if len(self._rows) >= self._max_rows and self._remembered:
+            if len(self._rows) >= self._max_rows:
                 # A new payment matters more than to remember a delivered one.
-                self._forget(next(iter(self._remembered.values())))
+                self._forget(self._rows.find(next(iter(self._remembered), b"")))
             if len(self._rows) >= self._max_rows or self._bytes >= self._max_bytes:
                 raise JournalFull(f"the memory journal is full ({len(self._rows)} rows, {self._bytes} bytes)")
             row = Row.create(key, "", fingerprint, proof, claimant.request, self._holder(), now, self._policy)
@@ -122,7 +123,7 @@ class MemoryJournal:
         with self._lock:
             now = self._clock()
             self._forget_expired(now)
-            row = self._rows.get(self._transactions.get(transaction_id, b""))
+            row = self._rows.find(self._transactions.get(transaction_id, b""))
             if row is None:
                 return AlreadyFailed()
             return self._claim_again(row, fingerprint, claimant.replay, now)
@@ -138,8 +139,8 @@ class MemoryJournal:
         authorization = find_authorization(proof)
         with self._lock:
             self._forget_expired(self._clock())
-            rows = self._authorizations.get(self._hash(authorization).hex(), {}) if authorization else {}
-            others = [row for row in rows.values() if row.key != lease.key]
+            keys = self._authorizations.get(self._hash(authorization).hex(), {}) if authorization else {}
+            others = [row for key in keys if key != lease.key and (row := self._rows.find(key)) is not None]
             # A row with a transaction tells more than one without.
             others.sort(key=lambda row: not row.transaction_id)
             uses = (find_use(row.state, row.transaction_id) for row in others)
@@ -174,13 +175,13 @@ class MemoryJournal:
         claimant: Claimant | None = None,
     ) -> bool | EarlierPayment:
         with self._lock:
-            now, row = self._clock(), self._rows.get(lease.key)
+            now, row = self._clock(), self._rows.find(lease.key)
             if not self._may_have_transaction(transaction_id, lease.key):
                 return False
             purchase = ""
             if claimant is not None and row is not None:
                 purchase = hash_purchase(row.proof, claimant, self._hash)
-            earlier = self._purchases.get(purchase)
+            earlier = self._rows.find(self._purchases.get(purchase, b""))
             if earlier is not None and earlier.may_be_removed(now):
                 self._forget(earlier)
                 earlier = None
@@ -198,7 +199,7 @@ class MemoryJournal:
 
     def record_resumption(self, lease: Lease, transaction_id: str, revision_id: str, resumed: str) -> bool:
         with self._lock:
-            now, row = self._clock(), self._rows.get(lease.key)
+            now, row = self._clock(), self._rows.find(lease.key)
             if not self._may_have_transaction(transaction_id, lease.key):
                 return False
             recorded = row is not None and row.record_resumption(
@@ -209,7 +210,7 @@ class MemoryJournal:
 
     def record_pending(self, lease: Lease, transaction_id: str, revision_id: str) -> None:
         with self._lock:
-            now, row = self._clock(), self._rows.get(lease.key)
+            now, row = self._clock(), self._rows.find(lease.key)
             if not self._may_have_transaction(transaction_id, lease.key):
                 self._drop(lease, row)
                 return
@@ -230,7 +231,7 @@ class MemoryJournal:
 
     def record_outcome(self, lease: Lease, outcome: Outcome) -> bool:
         with self._lock:
-            row = self._rows.get(lease.key)
+            row = self._rows.find(lease.key)
             if row is None or not row.record_outcome(lease, outcome, self._clock(), self._policy):
                 return False
             self._bytes += size_of(outcome)
@@ -239,7 +240,7 @@ class MemoryJournal:
 
     def schedule_retry(self, lease: Lease) -> bool:
         with self._lock:
-            row = self._rows.get(lease.key)
+            row = self._rows.find(lease.key)
             if row is None:
                 return True
             row.hold_or_mark_stuck(lease, self._clock(), self._policy)
@@ -247,13 +248,13 @@ class MemoryJournal:
 
     def mark_stuck(self, lease: Lease, reason: str) -> None:
         with self._lock:
-            row = self._rows.get(lease.key)
+            row = self._rows.find(lease.key)
             if row is not None:
                 row.mark_stuck(lease, reason, self._clock())
 
     def postpone(self, lease: Lease) -> None:
         with self._lock:
-            row = self._rows.get(lease.key)
+            row = self._rows.find(lease.key)
             if row is not None:
                 row.postpone(lease, self._clock(), self._policy)
 
@@ -261,14 +262,14 @@ class MemoryJournal:
         self, lease: Lease, payment_response: str, receipt: str, delivered: bool
     ) -> SettlementWrite:
         with self._lock:
-            now, row = self._clock(), self._rows.get(lease.key)
+            now, row = self._clock(), self._rows.find(lease.key)
             if row is None:
                 # Only a row that has ended is removed, so this payment was counted before.
                 return SettlementWrite.REPEATED
             was_settled = row.was_settled
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
-                if self._purchases.get(row.purchase, row) is not row:
+                if self._purchases.get(row.purchase, row.key) != row.key:
                     row.free_purchase()  # the delivery was taken back, and another payment has it by now
                 self._note_purchase(row)
                 self._note_expiry(row)
@@ -276,7 +277,7 @@ class MemoryJournal:
 
     def record_final(self, lease: Lease, paid: bool, reason: str = "", receipt: str = "") -> bool:
         with self._lock:
-            row = self._rows.get(lease.key)
+            row = self._rows.find(lease.key)
             if row is None:
                 return False
             size = size_of(row.outcome)
@@ -289,7 +290,7 @@ class MemoryJournal:
 
     def abandon_claim(self, lease: Lease) -> bool:
         with self._lock:
-            return self._drop(lease, self._rows.get(lease.key))
+            return self._drop(lease, self._rows.find(lease.key))
 
     def _drop(self, lease: Lease, row: Row | None) -> bool:
         if row is None:
@@ -330,7 +331,7 @@ class MemoryJournal:
         """Find the payments that a customer may mean."""
         with self._lock:
             now = self._clock()
-            rows = [row for row in self._rows.values() if is_found_by(row, reference)]
+            rows = [row for row in self._rows.read_all() if is_found_by(row, reference)]
             return FoundPayments(self._describe(row, now) for row in rows)
 
     def _describe(self, row: Row, now: float) -> PaymentInfo:
@@ -367,7 +368,7 @@ class MemoryJournal:
 
     def _note_authorization(self, row: Row) -> None:
         if row.authorization_hash:
-            self._authorizations.setdefault(row.authorization_hash, {})[row.key] = row
+            self._authorizations.setdefault(row.authorization_hash, {})[row.key] = None
 
     def _note_purchase(self, row: Row) -> None:
         before = self._purchase_of.get(row.key, "")
@@ -376,7 +377,7 @@ class MemoryJournal:
         self._purchases.pop(before, None)
         self._purchase_of.pop(row.key, None)
         if row.purchase:
-            self._purchases[row.purchase] = row
+            self._purchases[row.purchase] = row.key
             self._purchase_of[row.key] = row.purchase
 
     def _note_expiry(self, row: Row) -> None:
@@ -388,6 +389,8 @@ class MemoryJournal:
             return
         self._unfetched.pop(row.key, None)
         self._push_expiry(row)
+        if row.state in FINAL:
+            self._rows.pack(row)
 
     def _push_expiry(self, row: Row) -> None:
         if row.expires_at is None:
@@ -396,36 +399,38 @@ class MemoryJournal:
         if len(self._expiring) > 2 * len(self._rows) + _STALE_ENTRIES:
             # Rows that were forgotten before their time, or whose expiry has moved, have left entries here.
             self._expiring = [
-                (row.expires_at, key)
-                for key, row in self._rows.items()
-                if row.expires_at is not None and key not in self._unfetched
+                (expires_at, key)
+                for key in self._rows
+                if (expires_at := self._rows.find_expiry(key)) is not None and key not in self._unfetched
             ]
             heapq.heapify(self._expiring)
 
     def _forget_expired(self, now: float) -> None:
         while self._expiring and self._expiring[0][0] <= now:
             at, key = heapq.heappop(self._expiring)
-            row = self._rows.get(key)
             # If the expiry of the row has moved, it has a newer entry, and this one is stale.
-            if row is None or row.expires_at != at:
+            if self._rows.find_expiry(key) != at:
                 continue
-            if row.has_expired_result(now):
+            row = self._rows.find(key)
+            if row is not None and row.has_expired_result(now):
                 self._bytes -= size_of(row.outcome)
                 row.drop_result()
-                self._remembered[row.key] = row
+                self._remembered[row.key] = None
                 self._note_expiry(row)
             else:
                 self._forget(row)
 
-    def _forget(self, row: Row) -> None:
+    def _forget(self, row: Row | None) -> None:
+        if row is None:
+            return
         self._bytes -= size_of(row.outcome)
         del self._rows[row.key]
         self._purchases.pop(self._purchase_of.pop(row.key, ""), None)
         self._owed.pop(row.key, None)
         self._unfetched.pop(row.key, None)
         self._remembered.pop(row.key, None)
-        same = self._authorizations.get(row.authorization_hash, {})
-        same.pop(row.key, None)
-        if not same:
+        keys = self._authorizations.get(row.authorization_hash, {})
+        keys.pop(row.key, None)
+        if not keys:
             self._authorizations.pop(row.authorization_hash, None)
         self._transactions.pop(row.transaction_id, None)
