@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant("delivery-taken-back-without-its-purchase", ROW, "self.purchase = self.purchase or get_copy(lease).purchase", "pass", PURCHASES),
     Mutant("delivery-of-another-lease-taken-back", ROW, "is_first and self.fence == lease.fence", "is_first", PURCHASES),
     Mutant("later-delivery-taken-back", ROW, "is_first = self.delivered and self.redelivered == 0", "is_first = self.delivered", PURCHASES),
-    Mutant("purchase-of-two-payments-in-memory", MEMORY, "if self._purchases.get(row.purchase, row) is not row:", "if False:", PURCHASES),
+    Mutant("purchase-of-two-payments-in-memory", MEMORY, "if self._purchases.get(row.purchase, row.key) != row.key:", "if False:", PURCHASES),
     Mutant("unsent-result-counts-as-sent", ROW, "return owner_until != IS_DEAD or now >= self.touched_at + UNSENT_SECONDS", "return True", UNSENT),
     Mutant("sender-is-not-known", ROW, "if self.purchase and has_lock(owner):", "if False:", UNSENT),
     Mutant("purchase-of-another-sender-released", SQLITE + "store.py", "AND delivered AND owner = (SELECT owner {_MINE} AND key = ? AND stamp = ?)\"", "AND delivered AND ? IS NOT NULL AND ? IS NOT NULL AND ? IS NOT NULL\"", UNSENT),
