@@ -31,8 +31,8 @@ from faregate.core.withholding import Bypass, is_harmless_error, may_be_result
 from faregate.errors import ConfigurationError
 from faregate.logs import log
 from faregate.paywall import Paywall
-from faregate.routes.dispatch import HandlerResolver
 from faregate.routes.first_prices import FirstPrices
+from faregate.routes.handler_resolver import HandlerResolver
 from faregate.routes.probes import add_probes
 from faregate.routes.wrappers import list_own_roots
 from faregate.server_config import find_forced_root, lets_clients_set_root

@@ -54,6 +54,8 @@ _MAKE_A_KEY = (
 class Settings:
     """Checked settings. `public_url` is empty when it was not set; sizes in bytes, times in seconds.
 
+    `journal` is not used where the paywall was given a journal object.
+
     `name_setting` gives the name of one as the seller wrote it, or would write it, for messages.
     """
 
@@ -234,7 +236,7 @@ class Arguments(TypedDict, total=False):
     environment: Annotated[
         str | None,
         Description(
-            "`test` or `live`, for `service:`, which has no API key; with any other service the key decides",
+            "`test` or `live`, for `service:`, which has no API key; elsewhere it must match the key",
             shown="`test` with `service:`",
         ),
     ]
@@ -333,8 +335,8 @@ def read_settings(
     configured = from_config(arguments, name_argument or str)
     defaults = {name: setting.description.default for name, setting in SETTINGS.items()}
     values: dict[str, Any] = {**defaults, **from_environ(environ), **configured}
-    named = {*configured, *(() if journal is None else ("journal",))}
-    name_setting = choose_setting_names(environ, named, name_argument)
+    given_as_argument = {*configured, *(() if journal is None else ("journal",))}
+    name_setting = choose_setting_names(environ, given_as_argument, name_argument)
 
     base_url = _check_base_url(name_setting("base_url"), values["base_url"] or "")
     api_key = _read_api_key(name_setting, values["api_key"], base_url, values["environment"])
@@ -371,7 +373,7 @@ def read_settings(
 
 
 def choose_setting_names(
-    environ: Mapping[str, str], named: Collection[str], name_argument: NameSetting | None
+    environ: Mapping[str, str], given_as_argument: Collection[str], name_argument: NameSetting | None
 ) -> NameSetting:
     """Name settings by where they were given: as an argument or as a variable.
 
@@ -381,8 +383,8 @@ def choose_setting_names(
 
     def name_setting(name: str) -> str:
         variable = name_variable(name)
-        belongs_there = name_argument is not None and bool(named) and variable not in environ
-        return (name_argument or str)(name) if name in named or belongs_there else variable
+        belongs_there = name_argument is not None and bool(given_as_argument) and variable not in environ
+        return (name_argument or str)(name) if name in given_as_argument or belongs_there else variable
 
     return name_setting
 

@@ -58,7 +58,7 @@ def test_a_result_that_is_started_again_after_a_part_of_it_is_cut_short(first: i
 def test_another_response_takes_the_place_of_one_that_was_cut() -> None:
     held = begun()
     held.append(b"12345")
-    held.was_cut = True
+    held.may_be_replaced = True
     held.start(200, ())
     held.append(b"67890")
     assert (held.failure, held.build().body) == (None, b"67890")

@@ -122,11 +122,21 @@ STOPPED = repeat(0.0)
 
 
 def sale(
-    proof: str | None = PROOF, offer: Offer = OFFER, url: str = "/summary?q=1", resumes: bool = False
+    proof: str | None = PROOF,
+    offer: Offer = OFFER,
+    url: str = "/summary?q=1",
+    resumes_open_payments: bool = False,
 ) -> PaidRequest:
     headers = () if proof is None else (("payment-signature", proof),)
     request = Request("GET", url, headers)
-    return PaidRequest(offer, request, "https://seller.example/summary", 54.0, 1000, resumes=resumes)
+    return PaidRequest(
+        offer,
+        request,
+        "https://seller.example/summary",
+        54.0,
+        1000,
+        resumes_open_payments=resumes_open_payments,
+    )
 
 
 def play(flow: Flow[Any], *script: Pair, clock: Iterator[float] = STOPPED) -> Any:

@@ -54,7 +54,7 @@ NAME = "pay_0123456789abcdef"
 NAMED = with_identifier(encode_payment(), NAME)
 UNNAMED = encode_payment()
 MALFORMED = with_identifier(encode_payment(), "short")
-PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD)
+PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.PROVEN_PAYER, sold=SOLD)
 
 
 def asked(proof: str, use: IdentifierUse = IdentifierUse.OPTIONAL, **more: Any) -> PaidRequest:
@@ -176,7 +176,7 @@ def test_a_name_holds_where_open_payments_are_not_resumed() -> None:
     """Also for a body that is not compared: the payer says that it is the same purchase."""
     request = asked(NAMED)
     http = replace(request.http, method="POST", body_digest="")
-    request = replace(request, http=http, resumes=False)
+    request = replace(request, http=http, resumes_open_payments=False)
     identifier = f"https://seller.example {NAME}"
     claimant = Claimant(
         "POST /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD, identifier=identifier

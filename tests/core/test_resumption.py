@@ -69,9 +69,9 @@ from tests.core.steps import (
     serve,
 )
 
-REQUEST = sale(resumes=True)
+REQUEST = sale(resumes_open_payments=True)
 CLAIMANT = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_CLIENT, sold=SOLD)
-PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD)
+PAYER_COMES = Claimant("GET /summary?q=1", replay=ReplayPolicy.PROVEN_PAYER, sold=SOLD)
 CODE = name_resumption(OTHER_TXN)
 OURS = PendingPayment(LEASE_HELD, PROOF, TXN, ACR)
 FIRST = replace(HELD, lease=Lease(b"first", 7), proof="Zmlyc3Q=", transaction_id=OTHER_TXN)
@@ -140,7 +140,7 @@ def test_a_result_is_not_delivered_to_a_payer_who_has_left(leaves: list[bool], w
 def test_after_a_quick_sale_the_server_is_asked_once_and_last() -> None:
     """A busy server may have let the request wait before the sale began."""
     asked: Any = "whether the payer has left"
-    request = replace(REQUEST, has_payer_left=lambda: asked, payer_leaves_after=math.inf)
+    request = replace(REQUEST, has_payer_left=lambda: asked, first_look_at=math.inf)
     taken_back = (RecordSettlement(LEASE_HELD, PAID.payment_response, RECEIPT, False), SettlementWrite.FIRST)
     response = play(serve(request), *ACCESSED, start(True), *RUNS, (asked, True), taken_back)
     assert (response.status, response.body) == (200, RESULT.body)
@@ -279,7 +279,7 @@ def test_an_offer_without_replay_delivers_a_first_result_once_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "digest", "resumes", "is_resumable"),
+    ("method", "digest", "resumes_open_payments", "is_resumable"),
     [
         ("GET", "", True, True),
         ("HEAD", "", True, True),
@@ -289,7 +289,9 @@ def test_an_offer_without_replay_delivers_a_first_result_once_only() -> None:
     ],
 )
 def test_only_a_request_whose_body_is_known_is_resumed(
-    method: str, digest: str, resumes: bool, is_resumable: bool
+    method: str, digest: str, resumes_open_payments: bool, is_resumable: bool
 ) -> None:
     http = replace(REQUEST.http, method=method, body_digest=digest)
-    assert replace(REQUEST, http=http, resumes=resumes).is_resumable is is_resumable
+    assert (
+        replace(REQUEST, http=http, resumes_open_payments=resumes_open_payments).is_resumable is is_resumable
+    )

@@ -76,7 +76,9 @@ CLIENT_UNVERIFIED = claimed(ClientUnverified(TXN))
 NOT_KNOWN = (RecallPredictability(), Predictability.UNKNOWN)
 RECALLED_SECRET = (RecallPredictability(), Predictability.UNPREDICTABLE)
 RECALLED_PUBLIC = (RecallPredictability(), Predictability.PREDICTABLE)
-CLAIM_SAME_PROOF = ClaimProof(PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.SAME_PROOF, sold=SOLD))
+CLAIM_SAME_PROOF = ClaimProof(
+    PROOF, Claimant("GET /summary?q=1", replay=ReplayPolicy.PROVEN_PAYER, sold=SOLD)
+)
 
 
 def instructions(value: str = "") -> AccessUnpaid:

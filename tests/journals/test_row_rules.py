@@ -72,7 +72,7 @@ def writes(lease: Lease, now: float) -> list[tuple[str, tuple[Any, ...]]]:
     """Every method that writes a row, with its arguments."""
     policy = DEFAULT_POLICY
     return [
-        ("claim_again", (HERE, ReplayPolicy.SAME_PROOF, now, policy, HOLDER, 0.0)),
+        ("claim_again", (HERE, ReplayPolicy.PROVEN_PAYER, now, policy, HOLDER, 0.0)),
         ("record_transaction", (lease, "txn", "acr", 60.0, now, policy)),
         ("record_resumption", (lease, "txn", "acr", "txn_0", now, policy)),
         ("record_pending", (lease, "txn", "acr", now, policy)),

@@ -94,7 +94,7 @@ def test_a_credential_that_can_be_guessed_makes_no_proof_secret(journal: AnyJour
     sold(journal, guessed)
     assert journal.claim("proof", guessed) == ClientUnverified(TXN)
     assert journal.claim("proof", UNSURE) == ClientMismatch()
-    assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.SAME_PROOF)) == REPLAYED
+    assert journal.claim("proof", replace(guessed, replay=ReplayPolicy.PROVEN_PAYER)) == REPLAYED
 
 
 def test_an_undelivered_result_waits_for_its_payer(journal: AnyJournal) -> None:
@@ -112,7 +112,7 @@ def test_an_offer_without_replay_delivers_once(journal: AnyJournal) -> None:
 
 ROLLING = replace(UNSURE, credentials=("=cookie s=user.t1.x", "~cookie s"))
 ROLLED = replace(UNSURE, credentials=("=cookie s=user.t2.y", "~cookie s"))
-ROLLED_WITH_SECRET = replace(ROLLED, replay=ReplayPolicy.SAME_PROOF)
+ROLLED_WITH_SECRET = replace(ROLLED, replay=ReplayPolicy.PROVEN_PAYER)
 OTHERS = replace(ROLLED_WITH_SECRET, credentials=("=cookie t=user.t1.x", "~cookie t"))
 
 

@@ -35,7 +35,7 @@ class Scope:
 
 @cache
 def _sale(proof: str) -> PaidRequest:
-    return replace(sale(proof, resumes=True), identifier_use=IdentifierUse.OPTIONAL)
+    return replace(sale(proof, resumes_open_payments=True), identifier_use=IdentifierUse.OPTIONAL)
 
 
 @dataclass(frozen=True)

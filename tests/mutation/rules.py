@@ -118,7 +118,7 @@ ROUTE_PRICING = "src/faregate/routes/pricing.py"
 ASGI = "src/faregate/asgi.py"
 SHIELDING = "src/faregate/checkout/shielding.py"
 HANDLERS = "src/faregate/checkout/handlers.py"
-DISPATCH = "src/faregate/routes/dispatch.py"
+HANDLER_RESOLVER = "src/faregate/routes/handler_resolver.py"
 WRAPPERS = "src/faregate/routes/wrappers.py"
 STARLETTE = "src/faregate/starlette.py"
 FLASK_DECORATORS = "src/faregate/flask/decorators.py"
@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant("ranges-reach-paid-views", DJANGO + "requests.py", "        drop_conditions(request.META)\n", "", RANGES),
     Mutant("copies-leave-under-another-key", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_from_cache:", COPIES),
     Mutant("released-results-leave-again", CHECKOUT, "if not mistake and (is_from_cache or is_marked(headers)):", "if not mistake and is_marked(headers):", BODY_COPIES),
-    Mutant("copies-leave-under-another-spelling", DISPATCH, "for path in list_spellings(request_scope[\"path\"]):", "for path in ():", COPIES),
+    Mutant("copies-leave-under-another-spelling", HANDLER_RESOLVER, "for path in list_spellings(server_scope[\"path\"]):", "for path in ():", COPIES),
     Mutant("bodies-leave-by-free-addresses", CHECKOUT, "            if RESULTS.is_copy(whole):\n", "            if False:\n", BODY_COPIES),
     Mutant("copies-leave-by-free-views", CHECKOUT, "if body != own and RESULTS.is_copy(body) and not RESULTS.is_copy(own):", "if False:", BODY_COPIES),
     Mutant("copies-of-bodies-leave", ASGI_RESPONDER, "if suspected.is_copy():", "if False:", COPIED_BODIES),
@@ -251,7 +251,7 @@ MUTANTS = (
            "            )\n"
            "            return (yield from close_paid(backend, payment, receipt, outcome.code))\n",
            "            return (yield from complete_failure(backend, payment, outcome, sticks_if_refused=sticks_if_refused))\n"),
-    Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not was_given_up:\n",
+    Mutant("overtaken-and-told-used", FLOW, "build_unconfirmed(payment.transaction_id)))\n    if not was_unused:\n",
            "build_unconfirmed(payment.transaction_id)))\n    if False:\n"),
     Mutant("no-last-resort", FLOW, "start of the work: {error}\", payment.transaction_id\n        )\n"
            "        yield backend.write_fallback(payment.transaction_id, payment.revision_id)\n",
@@ -320,7 +320,7 @@ MUTANTS = (
     Mutant("choice-is-not-bound", FLOW, "    if request.is_chosen:\n", "    if False:\n", CHOICES),
     Mutant("any-choice-is-the-first", CHOICE, "if isinstance(chosen, str) and offer.sells == chosen:", "if True:", CHOICES),
     # A result goes to the client that paid for it
-    Mutant("handed-to-another-client", ROW, "if not self._is_bound_to(fingerprint, STABLE):", "if False:", CLIENTS),
+    Mutant("handed-to-another-client", ROW, "if not self._passes_client_check(fingerprint, STABLE):", "if False:", CLIENTS),
     Mutant("users-of-one-wallet-are-one", "src/faregate/core/request_headers.py", 'if kind == "cookie" and (user := _find_user(value)):', "if False:", CLIENTS),
     Mutant("replayed-without-credentials", ROW, "elif replay is ReplayPolicy.SAME_CLIENT and not self._has_secret_credentials:", "elif False:", CLIENTS),
     Mutant("a-first-request-that-is-answered-503-ends-the-start", "src/faregate/errors.py", "(isinstance(error, InternalError) and error.status == 503)", "False", ("tests/service/test_in_process_faults.py", "-k", "goes_away")),
@@ -347,7 +347,7 @@ MUTANTS = (
     Mutant("a-lock-of-another-kernel-is-trusted", FILE_LOCKS, 'place = f"{_get_boot_id()} {', 'place = f"{', OWNER_LOCKS),
     Mutant("a-lost-session-is-a-death", SESSION_LOCKS, "            time.sleep(GRACE)\n", "", OWNER_LOCKS),
     Mutant("a-child-is-its-parent", HEARTBEAT, "    for heartbeat in list(_heartbeats):\n        heartbeat.reset()\n", "    return\n", LEASES),
-    Mutant("402-for-an-open-payment-in-another-encoding", FLOW, "if not was_given_up or isinstance(use, InProgress):", "if not was_given_up:"),
+    Mutant("402-for-an-open-payment-in-another-encoding", FLOW, "if not was_unused or isinstance(use, InProgress):", "if not was_unused:"),
     Mutant("paid-for-and-sold-again-after-ten-minutes", ROW, "or self.has_expired_result(now):", "and not self.has_expired_result(now):", PAID_BEFORE),
     Mutant("dropped-without-a-trace-in-redis", f"{REDIS}journal.lua", "stamp = '-1' .. row.stamp, ", "", PAID_BEFORE),
     Mutant("unfetched-and-sold-again", "src/faregate/journals/open_payments.py", "self._policy.paid_retention\n", "0.0\n", PAID_BEFORE),
@@ -382,7 +382,7 @@ MUTANTS = (
            "headers = _filter_headers(response.headers)", STATE),
     Mutant("idempotency-keys-outside", WRAPPERS, "cache|idempoten|static|", "cache|static|", ANSWERS),
     Mutant("not-modified-is-no-result", WITHHOLDING, "if status == 402 or not is_harmless_error(status):", "if status in (200, 402):", ANSWERS),
-    Mutant("shadowed-by-a-mount", DISPATCH, "            yield from below(endpoint, inner, sold)\n", "            continue\n", SHADOW_TESTS),
+    Mutant("shadowed-by-a-mount", HANDLER_RESOLVER, "            yield from list_below(endpoint, inner, prefix_offers)\n", "            continue\n", SHADOW_TESTS),
     Mutant("route-added-in-lifespan", STARLETTE, 'message["type"] == "lifespan.startup.complete" and self._has_changed()',
            "False", SHADOW_TESTS),
     Mutant("price-that-no-route-solves", HANDLERS, "        if offer not in offers:\n            yield _UNASKED", "        if False:\n            yield _UNASKED", UNASKED),
@@ -589,7 +589,7 @@ MUTANTS = (
     Mutant("a-mined-transfer-is-signed-again", DIRECT + "backend.py", "if self.account.is_any_successful({*attempt.hashes, signed.transaction_hash}):", "if False:", DIRECT_TESTS),
     Mutant("the-books-are-believed-about-gas-nonces", DIRECT + "gas_account.py", "nonce = max(gas_nonce or 0, conditions.next_nonce)", "nonce = gas_nonce or 0", DIRECT_TESTS),
     Mutant("a-transfer-refunds-twice", SQL + "refunds.py", "        if used is not None:\n", "        if False:\n", REFUND_TESTS),
-    Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.payer in senders}", "if True}", REFUND_TESTS),
+    Mutant("anybodys-transfer-is-a-refund", SELFHOSTED + "refunds.py", "if transfer.sender in senders}", "if True}", REFUND_TESTS),
     Mutant("cut-off-work-fails-unasked", COMPLETE, "elif request.failure_code == INTERRUPTED and transaction.status not in FINAL:", "elif False:", ("tests/service/test_interrupted_work.py",)),
     Mutant("cut-off-work-fails-uncertain", COMPLETE, 'raise HttpError(UNAVAILABLE, "how the payment has ended is not certain yet", (RETRY_SOON,))', "return transaction", ("tests/service/test_interrupted_work.py",)),
     Mutant("less-than-was-used-is-enough", SERVICE_RULES + "settlement.py", "amount >= attempt.amount", "amount > 0", ("tests/emulator/test_usage_prices.py",)),
@@ -598,7 +598,7 @@ MUTANTS = (
     Mutant("a-mistyped-address-is-corrected", SERVICE_RULES + "account.py", "given != to_checksum_address(given)", "False", ("tests/service/test_commands.py",)),
     Mutant("an-environment-without-a-chain", "src/faregate/service/served_accounts.py", "if account.environment not in self._settings.environments:", "if False:", ("tests/service/test_served_accounts.py",)),
     Mutant("a-received-payment-is-gone-from-the-chain", RECONCILIATION, "                self._settled_payments[payment.authorization] = payment", "                pass", RECONCILIATION_TESTS),
-    Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
+    Mutant("a-lost-row-is-not-missed", RECONCILIATION, "            self.transfers[transfer.asset, transfer.sender, transfer.nonce] = transfer", "            pass", RECONCILIATION_TESTS),
     Mutant("a-loose-payment-is-sent-without-proof", REORGS, "self._is_unused(payment)\n\n    def _send", "True\n\n    def _send", REORG_TESTS),
     Mutant("two-workers-send-a-loose-payment", SQL + "reorg_records.py", "    .where(_OF_LOOSE, _L.ended_at.is_(None), _L.next_attempt_at <= _NOW)\n", "    .where(_OF_LOOSE)\n", REORG_TESTS),
     Mutant("another-price-under-a-published-id", SERVICE_RULES + "catalog.py", "*(rules.model_dump_json() for rules in published))", "*())", PUBLISHED_IDS),

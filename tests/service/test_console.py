@@ -237,7 +237,7 @@ def refund(
     terms, payer = payment.context.terms, payment.payment.payer
     moved = ReceivedTransfer(
         asset=terms.token.address.lower(),
-        payer=terms.pay_to.lower(),
+        sender=terms.pay_to.lower(),
         to=payer.lower(),
         value=amount,
         nonce=None,

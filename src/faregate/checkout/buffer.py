@@ -30,8 +30,8 @@ class BufferedResponse:
     """Bytes that the body may have."""
     failure: ResultTooLarge | ResultCutShort | None = None
     """Why the response is not a result, whatever follows: its body outgrew the limit, or lost a part."""
-    was_cut = False
-    """Whether its handler raised: another response may take its place."""
+    may_be_replaced = False
+    """Whether the handler raised, sent an error or cut its response: another one may take its place."""
     status = 0
     """The status of the response; 0 before it has started."""
     _headers: Headers = ()
@@ -51,7 +51,7 @@ class BufferedResponse:
     def start(self, status: int, headers: Headers) -> None:
         """Begin a response, in place of what was buffered before.
 
-        An error may take the place of a part of a body, and any response that of one that was cut. Otherwise
+        An error may replace a part of a body, and any response replaces one that `may_be_replaced`. Otherwise
         a result that begins twice has lost a part. `failure` stays: the answer of a framework in place of a
         result that was too large is not sold. Raises `ValueError` for a start that no server would send.
         """
@@ -59,12 +59,14 @@ class BufferedResponse:
             raise ValueError(f"{status} is not the status of a final response")
         self._headers = tuple([_check_header(pair) for pair in headers if pair[0].lower() != _MARK_NAME])
         is_again = (
-            self._size > 0 and not self.was_cut and (status == self.status or not is_harmless_error(status))
+            self._size > 0
+            and not self.may_be_replaced
+            and (status == self.status or not is_harmless_error(status))
         )
         if is_again and self.failure is None:
             self.failure = ResultCutShort(_STARTED_AGAIN)
         self.status = status
-        self.was_cut = False
+        self.may_be_replaced = False
         self._drop_body()
         self._size = 0
 

@@ -48,6 +48,7 @@ from faregate.checkout.states import (
     State,
 )
 from faregate.core import responses
+from faregate.core.billing import TOOK_TOO_LONG
 from faregate.core.flow import serve
 from faregate.core.interfaces import Backend, Flow, RunHandler
 from faregate.core.models import HandlerResult, HasPayerLeft, Headers, Offer, OfferChoice, Request, Response
@@ -654,7 +655,7 @@ class Checkout:
 
     def note_no_result(self) -> None:
         """Note that the handler raised, sent an error or cut its response: what follows is not a result."""
-        self.buffer.was_cut = True
+        self.buffer.may_be_replaced = True
         if self.answerer is Answerer.HANDLER:
             self.answerer = Answerer.NONE
 
@@ -727,8 +728,8 @@ class Checkout:
         if failure is not None:
             return failure
         values = {} if self.payment is None else self.payment.values
-        has_raised = self.answerer is not Answerer.HANDLER
-        return HandlerResult(buffer.build(), values, duration, has_raised, was_result)
+        is_replacement = self.answerer is not Answerer.HANDLER
+        return HandlerResult(buffer.build(), values, duration, is_replacement, was_result)
 
     def _make_failure(self, error: BaseException) -> Exception:
         if not isinstance(error, Exception):
@@ -782,7 +783,7 @@ _PATH_REWRITTEN = (
 
 
 def build_timeout_error() -> WorkTimedOut:
-    return WorkTimedOut("the work took longer than its payment is valid")
+    return WorkTimedOut(TOOK_TOO_LONG)
 
 
 def _is_skip(error: BaseException | None) -> bool:

@@ -68,8 +68,8 @@ class PathMatch:
 
     `prefix` is the paid prefix that has the offer. `refused`: the path is below a refused prefix, and is
     served only for `offer`, or for that of its handler. `ambiguous`: routers may read the path in two ways,
-    so nothing is served. Without rules, `is_path` is False for a request target that is not a path: for it,
-    nothing is sold.
+    so nothing is served. `is_path` is False for a request target that is not a path, if there are no rules:
+    nothing is sold for it. With rules, such a target is `ambiguous`.
     """
 
     offer: Offer | None = None

@@ -18,7 +18,7 @@ class State(Enum):
     AUTHORIZED = auto()
     """The handler may run; its response is buffered."""
     DECIDED = auto()
-    """The payer's answer is known, and the handler does not run."""
+    """The paywall answers by itself: no paid handler starts, and nothing more of the application leaves."""
     COMPLETING = auto()
     COMPLETED = auto()
     CLOSED = auto()

@@ -8,6 +8,8 @@ from faregate.core.reported_values import format_values
 from faregate.core.withholding import build_unpaid, find_slash_redirect, is_harmless_error
 from faregate.errors import NotBillable, ResultCutShort, WorkTimedOut
 
+TOOK_TOO_LONG = "the work took longer than max_work_seconds, the time that its offer or the paywall gives it"
+
 
 def decide_outcome(
     result: HandlerResult, request: PaidRequest, revision: OfferRevision
@@ -18,17 +20,17 @@ def decide_outcome(
     """
     # A handler in a thread cannot be cut off. If it ends too late, its payment may no longer be valid.
     if result.duration_ms > request.work_seconds * 1000:
-        raise WorkTimedOut("the work took longer than its payment is valid")
+        raise WorkTimedOut(TOOK_TOO_LONG)
     status = result.response.status
-    hides_raised_error = result.has_raised and not is_harmless_error(status)
+    hides_failure = result.is_replacement and not is_harmless_error(status)
     is_slash_redirect = status >= 300 and find_slash_redirect(result.response, request) is not None
-    if status in request.billable and not hides_raised_error and not is_slash_redirect:
+    if status in request.billable and not hides_failure and not is_slash_redirect:
         _check_length(result.response, request.http.method)
         return WorkSucceeded(result.response, format_values(result.values, revision), result.duration_ms)
     unpaid = build_unpaid(result.response, request, was_result=result.was_result)
     if unpaid is not None:
         return unpaid
-    if hides_raised_error:
+    if hides_failure:
         raise NotBillable(
             f"it raised or failed, and an error that is answered with {status} is no result. "
             "To sell that response, return it; put a login before the price"

@@ -23,8 +23,8 @@ class ReplayPolicy(Enum):
     NEVER = "never"
     SAME_CLIENT = "same client"
     """To a request with the credentials of the first one, if that had any."""
-    SAME_PROOF = "same proof"
-    """Also where the first request had no credentials: the bytes of the proof are known to its payer only."""
+    PROVEN_PAYER = "proven payer"
+    """Also where the first request had no credentials: only the payer can have sent this one."""
 
 
 @frozen
@@ -40,7 +40,7 @@ class Claimant:
     request: str
     credentials: tuple[str, ...] = field(default=(), repr=False)
     body_digest: str = ""
-    replay: ReplayPolicy = ReplayPolicy.SAME_PROOF
+    replay: ReplayPolicy = ReplayPolicy.PROVEN_PAYER
     sold: str = ""
     identifier: str = ""
 
@@ -124,8 +124,8 @@ class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
     It had no credentials and its result was delivered, or its signed cookie has another time by now. The
-    request may come from a stranger who can rebuild the proof. Claim again with `ReplayPolicy.SAME_PROOF` if
-    only the payer can know it.
+    request may come from a stranger who can rebuild the proof. Claim again with `ReplayPolicy.PROVEN_PAYER`
+    if only the payer can know it.
     """
 
     transaction_id: str

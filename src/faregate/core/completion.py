@@ -159,7 +159,7 @@ def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool =
     """
     if request is None or request.has_payer_left is None:
         return request is not None
-    if not is_last and backend.get_time() < request.payer_leaves_after:
+    if not is_last and backend.get_time() < request.first_look_at:
         return True
     has_left: bool = yield request.has_payer_left()
     return not has_left

@@ -201,7 +201,7 @@ def _serve_earlier(backend: Backend, request: PaidRequest, transaction_id: str) 
         # payment would be a new purchase.
         return (yield from _refuse(backend, request, responses.build_in_progress()))
     # This proof was never settled, so its signature is not on the chain: only its payer can send it.
-    claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
+    claimant = _build_claimant(request, ReplayPolicy.PROVEN_PAYER)
     try:
         claim: Claim = yield backend.journal.claim_transaction(transaction_id, claimant)
     except Exception as error:
@@ -243,7 +243,7 @@ def _claim_by_proof(
     if predictability is not Predictability.UNPREDICTABLE:
         return (yield from _refuse(backend, request, responses.build_unconfirmed(transaction_id)))
     try:
-        claimant = _build_claimant(request, ReplayPolicy.SAME_PROOF)
+        claimant = _build_claimant(request, ReplayPolicy.PROVEN_PAYER)
         claim: Claim = yield backend.journal.claim(proof, claimant)
     except Exception as error:
         yield backend.log_warning(f"the journal could not claim the proof: {error}", transaction_id)
@@ -346,14 +346,14 @@ def _handle_refused_proof(
     may_have_hidden_row = yield from _may_have_hidden_row(backend)
     try:
         use: InProgress | AlreadyUsed | None = yield backend.journal.find_other_encoding(lease, proof)
-        was_given_up: bool = yield backend.journal.abandon_claim(lease)
+        was_unused: bool = yield backend.journal.abandon_claim(lease)
     except Exception as error:
         # It is unknown whether the payment is in use. A 402 would make the payer sign a second payment.
         yield backend.log_warning(
             f"the journal could not find out whether a refused payment is in use: {error}"
         )
         return (yield from _refuse(backend, request, responses.build_unavailable(503)))
-    if not was_given_up or isinstance(use, InProgress):
+    if not was_unused or isinstance(use, InProgress):
         return (yield from _refuse(backend, request, responses.build_in_progress()))
     if use is not None:
         # Do not tell the transaction: a stranger can read an authorization on the chain and send it.
@@ -607,8 +607,8 @@ def _run_and_settle(
     if isinstance(outcome, Response):
         if result.was_result and is_harmless_error(outcome.status):
             yield backend.log_warning(
-                f"{_describe_handler(request)} answered with a result, and middleware made an error "
-                f"{outcome.status} of that: only the status leaves",
+                f"{_describe_handler(request)}: the error {outcome.status} may carry a result, so only the "
+                "status leaves",
                 payment.transaction_id,
             )
         yield from report_failure(backend, payment, f"status_{outcome.status}")
@@ -630,13 +630,13 @@ def _handle_lost_start(backend: Backend, request: PaidRequest, payment: PendingP
     """
     may_have_hidden_row = yield from _may_have_hidden_row(backend)
     try:
-        was_given_up: bool = yield backend.journal.abandon_claim(payment.lease)
+        was_unused: bool = yield backend.journal.abandon_claim(payment.lease)
     except Exception as error:
         # A journal has the transaction already, so no fallback is written. Whether the claim is still ours is
         # unknown.
         yield backend.log_warning(f"the journal could not give up the claim: {error}", payment.transaction_id)
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))
-    if not was_given_up:
+    if not was_unused:
         return (yield from _refuse(backend, request, responses.build_in_progress()))
     if may_have_hidden_row:
         return (yield from _refuse(backend, request, responses.build_unconfirmed(payment.transaction_id)))

@@ -340,7 +340,7 @@ class OfferRevision:
 
 @frozen
 class PaidRequest:
-    """One request on one paid handler. `resource_url` is the public URL without query.
+    """One request on one paid handler. `resource_url` is the URL without query that the service is told.
 
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
     there is a listener for events. Without one, the flow of a sale that goes well makes none. `is_chosen`:
@@ -349,12 +349,13 @@ class PaidRequest:
     header of a request that is sold by its path prefix, where a router may answer too; None for any other.
     `settle_wait` is for how many seconds the payer may wait for a payment that settles; no call to the
     service begins after `last_call_at`, on the clock of `Backend.get_time`, for that. `find_operation` finds
-    what a catalogue lists of the request; None unless the seller asks to be listed. `resumes`:
-    an open payment of the same payer for the same request is resumed. `has_payer_left` finds whether the
-    payer waits no longer for the result; None where that cannot be known. A sale that is done before
-    `payer_leaves_after`, on the clock of `Backend.get_time`, calls it once, just before the result leaves.
-    `identifier_use`: whether payers name their purchases. `public_url` is the `resource_url` where the seller
-    knows the address that payers use, or else empty.
+    what a catalogue lists of the request; None unless the seller asks to be listed. `resumes_open_payments`:
+    the setting by which an open payment of the same payer for the same request is resumed. `has_payer_left`
+    finds whether the payer waits no longer for the result; None where that cannot be known. A sale that is
+    done before `first_look_at`, on the clock of `Backend.get_time`, calls it once, just before the result
+    leaves. `identifier_use`: whether payers name their purchases. `public_url` is the same as `resource_url`,
+    but empty where neither `public_url` nor `trust_host` is set and the URL says only where this process
+    listens.
     """
 
     offer: Offer
@@ -369,20 +370,20 @@ class PaidRequest:
     settle_wait: float = 0.0
     last_call_at: float = math.inf
     find_operation: "FindOperation | None" = field(default=None, repr=False, compare=False)
-    resumes: bool = False
+    resumes_open_payments: bool = False
     has_payer_left: "HasPayerLeft | None" = field(default=None, repr=False, compare=False)
     identifier_use: IdentifierUse = IdentifierUse.IGNORED
     public_url: str = ""
-    payer_leaves_after: float = field(default=-math.inf, repr=False, compare=False)
+    first_look_at: float = field(default=-math.inf, repr=False, compare=False)
     is_resumable: bool = field(init=False, repr=False)
-    """Whether an open payment is resumed: it must be known that both requests have the same body."""
+    """Whether an open payment is resumed: the setting is on, and both bodies are known to be the same."""
     billable: frozenset[int] = field(init=False, repr=False)
     """The statuses of the handler that are sold."""
 
     def __post_init__(self) -> None:
         """Set what the flow reads, once: it is read from several files."""
         request: Any = self
-        request.is_resumable = self.resumes and (
+        request.is_resumable = self.resumes_open_payments and (
             self.http.body_digest != "" or self.http.method in ("GET", "HEAD")
         )
         request.billable = (
@@ -401,14 +402,14 @@ class PaidRequest:
 class HandlerResult:
     """The handler's whole response, the values it reported, and how long it took.
 
-    `has_raised`: the handler raised, and this is what something else answered to that. `was_result`: the
-    handler had answered with a result before, of which this may be made.
+    `is_replacement`: the handler raised, answered an error or cut its response, and this came in its place.
+    `was_result`: the response may carry a result, which the handler had answered before or a cache has kept.
     """
 
     response: Response
     values: Mapping[str, object]
     duration_ms: int = 0
-    has_raised: bool = False
+    is_replacement: bool = False
     was_result: bool = False
 
 
@@ -429,6 +430,6 @@ class WorkFailed:
 
 
 INTERRUPTED = "interrupted"
-"""The failure code of work that was cut off: the process that reports it did not run the work."""
+"""The failure code of work that was cut off, or never began, as recovery finds it."""
 
 Outcome = WorkSucceeded | WorkFailed

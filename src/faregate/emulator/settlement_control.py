@@ -62,7 +62,7 @@ def has_target(store: MemoryStore, target: str) -> bool:
 
 
 def settle(store: MemoryStore, transaction_id: str) -> None:
-    """Settle a pending transaction now, whenever its rule would, and for the amount of its rule.
+    """Settle a pending transaction now, and not when its rule would. The amount of the rule holds.
 
     It fails if it cannot be paid.
 

@@ -10,7 +10,7 @@ A worker whose write failed writes no more under that lease, but its process liv
 leases back, as soon as the store can be written.
 
 Where the store has locks that show which processes live (`faregate.journals.owner_locks`), the process has
-one while it has leases, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
+one while the thread runs, and the thread keeps it. It goes on renewing for those who cannot trust the lock.
 
 A renewal vouches for the process, and names no rows. It neither notices that another process has taken a
 lease nor takes it back: the row has a new owner and fencing token by then, and the work finds out at its
@@ -41,7 +41,7 @@ class Heartbeat:
 
     `renew` takes the owner's id, and writes until when it is known to live. `give_back` takes a lease, and
     ends it in its row; if that fails, it calls `give_back_later`. With `every` infinite there is no thread,
-    and no lock. `take_lock` takes a lock for a new owner, or returns None where none can be trusted.
+    and no lock. `take_owner_lock` takes a lock for a new owner, or returns None where none can be trusted.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Heartbeat:
         renew: Callable[[str], object],
         give_back: Callable[[Lease], object],
         every: float,
-        take_lock: Callable[[], OwnerLock | None] = lambda: None,
+        take_owner_lock: Callable[[], OwnerLock | None] = lambda: None,
     ) -> None:
         # Weak: the journal owns its heartbeat, and must be collected when it is no longer used.
         self._renew = weakref.WeakMethod(renew)
         self._give_back = weakref.WeakMethod(give_back)
         self._every = every
-        self._take = take_lock
+        self._take = take_owner_lock
         self.owner_lock: OwnerLock | None = None
         self.reset()
         _heartbeats.add(self)
@@ -65,10 +65,10 @@ class Heartbeat:
         if self.owner_lock is not None:
             self.owner_lock.abandon()
         self.owner_lock = None
-        self._has_tried_lock = self._every == math.inf
+        self._has_tried_owner_lock = self._every == math.inf
         self.owner = secrets.token_hex(8)
         self._former_owners: list[str] = []
-        self._lock = threading.Lock()
+        self._mutex = threading.Lock()
         self._taking = threading.Lock()
         self._leases: dict[bytes, float] = {}
         self._unwritten: dict[bytes, Lease] = {}
@@ -77,31 +77,31 @@ class Heartbeat:
         self._pid = os.getpid()  # last: other threads go on with what is new
 
     def note_use(self) -> bool:
-        """Keep the thread from ending; return whether `take_lock` must be called before a lease."""
+        """Keep the thread from ending; return whether `take_owner_lock` must be called before a lease."""
         if self._pid != os.getpid():
             # uWSGI forks without the functions of `os.register_at_fork`.
             with _resetting.setdefault(os.getpid(), threading.Lock()):
                 if self._pid != os.getpid():
                     self.reset()
         self._idle_since = None
-        return not self._has_tried_lock
+        return not self._has_tried_owner_lock
 
-    def take_lock(self) -> None:
+    def take_owner_lock(self) -> None:
         """Become an owner with a lock, if there are locks that can be trusted."""
         with self._taking:
-            if self._has_tried_lock:
+            if self._has_tried_owner_lock:
                 return
             self.owner_lock = self._take()
             if self.owner_lock is not None:
                 self.owner = self.owner_lock.owner
-            self._has_tried_lock = True
+            self._has_tried_owner_lock = True
 
     def is_owner(self, owner: str) -> bool:
         return owner == self.owner or owner in self._former_owners
 
     def add(self, key: bytes, seconds: float) -> None:
         """Renew leases as long as this row has one: until it is removed, and for so many seconds at most."""
-        with self._lock:
+        with self._mutex:
             self._leases[key] = monotonic() + seconds
             self._unwritten.pop(key, None)
             if self._thread is None:
@@ -113,7 +113,7 @@ class Heartbeat:
 
     def give_back_later(self, lease: Lease) -> None:
         """Give back the lease of a row that could not be written, when the store can be written again."""
-        with self._lock:
+        with self._mutex:
             self._leases.pop(lease.key, None)
             # Not the lease itself, which may carry a result of megabytes.
             self._unwritten[lease.key] = Lease(lease.key, lease.fence)
@@ -121,7 +121,7 @@ class Heartbeat:
                 self._start_thread()
 
     def _start_thread(self) -> None:
-        """Start the thread. Call with the lock held."""
+        """Start the thread. Call with `_mutex` held."""
         if self._every < math.inf:
             check_threads()
             arguments = (weakref.ref(self), self._every)
@@ -132,7 +132,7 @@ class Heartbeat:
     def renew_all(self) -> bool:
         """Renew for this owner and former ones, and give back. Return False when the thread must end."""
         now = monotonic()
-        with self._lock:
+        with self._mutex:
             # A copy, made in one step: `remove` takes no lock.
             for key, until in list(self._leases.items()):
                 if until <= now:
@@ -159,7 +159,7 @@ class Heartbeat:
         return True
 
     def _pop_unwritten(self) -> Lease | None:
-        with self._lock:
+        with self._mutex:
             key = next(iter(self._unwritten), None)
             return None if key is None else self._unwritten.pop(key)
 
@@ -169,28 +169,31 @@ class Heartbeat:
             self._former_owners.append(self.owner)
             self.owner = self.owner_lock.owner
 
-    def release_lock(self) -> None:
+    def release_owner_lock(self) -> None:
         """Give the lock back, unless there are leases."""
-        with self._lock:
+        with self._mutex:
             if not self._leases:
-                self._release_lock()
+                self._release_owner_lock()
 
-    def _release_lock(self) -> None:
-        """Without leases no process asks for the lock. The next lock has a new owner."""
+    def _release_owner_lock(self) -> None:
+        """Release the lock, which only a payer who comes soon after a delivery makes others ask for now.
+
+        `IDLE_SECONDS` are longer than that (`row_rules.UNSENT_SECONDS`). The next lock has a new owner.
+        """
         if self.owner_lock is not None:
             self.owner_lock.release()
             self.owner_lock, self.owner = None, secrets.token_hex(8)
         self._former_owners = []
-        self._has_tried_lock = self._every == math.inf
+        self._has_tried_owner_lock = self._every == math.inf
 
     def _is_still_needed(self, now: float) -> bool:
-        """Call with the lock held: a lease that is added now is either seen here, or starts a new thread."""
+        """Call with `_mutex` held: a lease that is added now is either seen here, or starts a new thread."""
         if self._idle_since is None:
             self._idle_since = now
         if now - self._idle_since < IDLE_SECONDS:
             return True
         self._idle_since = self._thread = None
-        self._release_lock()
+        self._release_owner_lock()
         return False
 
 

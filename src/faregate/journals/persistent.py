@@ -60,8 +60,8 @@ class PersistentJournal:
         self._clock = clock
         self._run = run
         locks = get_locks(store)
-        take_lock = () if locks is None else (locks.take,)
-        self._heartbeat = Heartbeat(self._renew, self._give_back, policy.renew_every, *take_lock)
+        take_owner_lock = () if locks is None else (locks.take,)
+        self._heartbeat = Heartbeat(self._renew, self._give_back, policy.renew_every, *take_owner_lock)
         self._quota = Quota(store, max_rows, max_bytes)
         self._rows = RowAccess(
             store, BlockingRows(store), self._keyring, seller, policy, clock, self._heartbeat
@@ -79,7 +79,7 @@ class PersistentJournal:
 
     def disconnect(self) -> None:
         """Close all connections; the next call opens new ones."""
-        self._heartbeat.release_lock()
+        self._heartbeat.release_owner_lock()
         self._store.disconnect()
 
     def _renew(self, owner: str) -> None:

@@ -72,7 +72,7 @@ class RowAccess:
 
     def make_holder(self) -> Procedure[Holder]:
         if self.heartbeat.note_use():
-            yield self.run(self.heartbeat.take_lock)
+            yield self.run(self.heartbeat.take_owner_lock)
         return Holder(self.heartbeat.owner, self.seller, make_id())
 
     def grant(self, claim: Claim, row: Row, stamp: int, seconds: float) -> Claim:

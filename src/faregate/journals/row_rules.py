@@ -20,9 +20,9 @@
    two rows have the same: of a payer's payments for one request, one runs at a time. Where locks show which
    processes live, a delivered row keeps its purchase and the `owner` that sent the result, until the payer's
    next payment asks: if the owner has died, and the payer asks soon after the record of the delivery, the
-   result may not have left. It has not left if the owner takes the delivery back, because the payer was gone.
-   A purchase that its payer has named stays for as long as the row, unless the payment failed: it is not made
-   again.
+   result may not have left, and that next payment resumes this row. It has not left if the owner takes the
+   delivery back, because the payer was gone. A purchase that its payer has named stays for as long as the
+   row, unless the payment failed: it is not made again.
 
 A journal calls a method of the row, and stores the row if it returns True: it changed.
 """
@@ -212,9 +212,9 @@ class Row:
             return AlreadyUsed(self.transaction_id)
         # The client is checked before the lease: a stranger who rebuilt the proof gets the same answer
         # whether or not a result is being settled, and is never asked to come back for it.
-        if not self._is_bound_to(fingerprint, STABLE):
+        if not self._passes_client_check(fingerprint, STABLE):
             return ClientMismatch()
-        if replay is not ReplayPolicy.SAME_PROOF and not self._is_bound_to(fingerprint, EXACT):
+        if replay is not ReplayPolicy.PROVEN_PAYER and not self._passes_client_check(fingerprint, EXACT):
             return ClientUnverified(self.transaction_id)
         if self.state is SETTLED:
             return self._replay(replay, now, policy, holder.owner)
@@ -242,10 +242,10 @@ class Row:
         self.owner, self.seller = holder.owner, holder.seller
         self.lease_until, self.touched_at = until, now
 
-    def _is_bound_to(self, fingerprint: Fingerprint, form: str) -> bool:
-        """Whether a request may have the result: it carries all credentials of the first one, or more.
+    def _passes_client_check(self, fingerprint: Fingerprint, form: str) -> bool:
+        """Whether there is no result yet, or the request carries all credentials of the first one.
 
-        True as well if there is no result. `form` is the form in which signed cookies are compared.
+        `form` is the form in which signed cookies are compared.
         """
         return not isinstance(self.outcome, WorkSucceeded) or self.has_same_client(fingerprint, form)
 
@@ -494,7 +494,7 @@ class Row:
             return True
         if self.state not in (SUCCEEDED, STUCK) or not isinstance(self.outcome, WorkSucceeded):
             return False
-        # The whole time for which it is valid, of which a part is over: no more than that is left.
+        # An upper bound of the validity that is left.
         # Read it before `_end` deletes the proof.
         validity = min(find_validity(self.proof), policy.paid_retention)
         self.forget_at = now + max(validity, policy.settled_retention)
@@ -560,7 +560,7 @@ class Row:
         return self._is_held(lease, CLAIMED) and self.generation == 1
 
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
-        """End the lease of a claim that may not be forgotten: its payer may come at once, the sweep later."""
+        """End the lease of a claim that may not be forgotten. The sweep leaves its payer time to come."""
         undecided = (STUCK,) if self.outcome is None else ()
         if not self._is_held(lease, CLAIMED, UNSTARTED, WAITING, *undecided):
             return False

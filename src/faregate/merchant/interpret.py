@@ -9,7 +9,8 @@ Rules
 4. A 402 is only a 402 if a payer can act on it.
 5. Only the fields that a decision needs are read. Others may be missing, null or of another shape. The
    content of a receipt is passed on, not judged.
-A body that cannot be read raises `BadAnswer`. What can be read, and proves nothing, is unknown or failed.
+An unreadable body with status 200 raises `BadAnswer`. Any other reply that proves nothing is `AccessFailed`,
+`CompletionUnknown` or `CompletionRejected`, never `CompletionUnpaid`.
 """
 
 import json

@@ -11,7 +11,7 @@ from typing import Any
 
 from faregate.checkout.asgi_responder import find_responder
 from faregate.checkout.asgi_scope import ASGIApp, Receive, Scope, Send
-from faregate.routes.dispatch import find_fallback
+from faregate.routes.handler_resolver import find_fallback
 from faregate.routes.nested_routers import list_routers
 from faregate.routes.wrappers import get_router, has_app, list_chains
 

@@ -19,7 +19,7 @@ from faregate.checkout.wrapped_callables import peel
 from faregate.core.models import Offer
 from faregate.errors import ConfigurationError
 from faregate.routes import WEBSOCKET, RouteInfo, RouteTable
-from faregate.routes.dispatch import RouteMatch, find_fallback, list_matches
+from faregate.routes.handler_resolver import RouteMatch, find_fallback, list_matches
 from faregate.routes.pricing import build_row, describe_several_offers
 from faregate.routes.shadows import HOSTS, NO_VALUE, Parameter, Part, build_samples, describe_shadows
 from faregate.routes.wrappers import (

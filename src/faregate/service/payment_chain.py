@@ -70,7 +70,7 @@ class PaymentChain:
     ) -> dict[tuple[str, str, str | None], ReceivedTransfer]:
         """Index what `read_transfers` reads by token, payer and nonce, without what nodes disagree about."""
         return {
-            (transfer.asset, transfer.payer, transfer.nonce): transfer
+            (transfer.asset, transfer.sender, transfer.nonce): transfer
             for page in self.read_transfers(view, addresses, first)
             for transfer in page.transfers
         }

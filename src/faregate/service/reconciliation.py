@@ -202,7 +202,7 @@ class Reconciler:
         if transfer.nonce is None:
             return None
         address = self.chain.get_address(transfer.asset)
-        return find_payment(self.database, address, transfer.payer, transfer.nonce)
+        return find_payment(self.database, address, transfer.sender, transfer.nonce)
 
     def _find_first_block(self, view: ChainView, since: datetime | None, accounts: Sequence[int]) -> int:
         if since is not None:
@@ -237,7 +237,7 @@ class _Comparison:
         if transfer.nonce is None:
             self._foreign_transfers.append(transfer)
         else:
-            self.transfers[transfer.asset, transfer.payer, transfer.nonce] = transfer
+            self.transfers[transfer.asset, transfer.sender, transfer.nonce] = transfer
 
     def add_dispute(self, disputed: DisputedTransfer) -> None:
         if not self._refunds.has(disputed.transfer):  # it is compared as a refund
@@ -325,7 +325,7 @@ class _Comparison:
             symbol,
             transfer.value,
             f"not in the books: {price} to {transfer.to}",
-            f"paid by {transfer.payer} with the authorization {transfer.nonce}",
+            f"paid by {transfer.sender} with the authorization {transfer.nonce}",
             self._find_account(transfer),
             transaction_hash=transfer.transaction_hash,
         )
@@ -337,7 +337,7 @@ class _Comparison:
             symbol,
             transfer.value,
             f"no payment: {format_price(transfer.value, symbol)} to {transfer.to}",
-            f"moved by {transfer.payer} without an authorization",
+            f"moved by {transfer.sender} without an authorization",
             self._find_account(transfer),
             transaction_hash=transfer.transaction_hash,
         )

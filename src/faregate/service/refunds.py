@@ -85,34 +85,37 @@ class RefundRecorder:
         self, view: ChainView, request: RefundRequest, senders: set[str]
     ) -> tuple[int, ReceivedTransfer]:
         """Choose the transfer, and its position in the transaction."""
-        payment, name = request.payment, request.transaction_hash
-        transfers = self.chain.list_transfers_of(view, payment.asset, name, payment.payer)
+        payment, transaction_hash = request.payment, request.transaction_hash
+        transfers = self.chain.list_transfers_of(view, payment.asset, transaction_hash, payment.payer)
         if transfers is None:
-            raise ConfigurationError(f"{name} is in no block of {self.chain.environment}, or it reverted.")
-        sent = {at: transfer for at, transfer in enumerate(transfers, 1) if transfer.payer in senders}
+            raise ConfigurationError(
+                f"{transaction_hash} is in no block of {self.chain.environment}, or it reverted."
+            )
+        sent = {at: transfer for at, transfer in enumerate(transfers, 1) if transfer.sender in senders}
         symbol, source = self.chain.get_symbol(payment.asset), " or ".join(sorted(senders))
         if not sent:
             raise ConfigurationError(
-                f"{name} moves no {symbol} from {source} to the payer {payment.payer}; {_HOW}."
+                f"{transaction_hash} moves no {symbol} from {source} to the payer {payment.payer}; {_HOW}."
             )
         if request.position is not None:
             if request.position not in sent:
                 raise ConfigurationError(
-                    f"--transfer {request.position} of {name} moves no {symbol} from {source} to the payer "
-                    f"{payment.payer}; use --transfer {' or '.join(map(str, sent))}."
+                    f"--transfer {request.position} of {transaction_hash} moves no {symbol} from {source} "
+                    f"to the payer {payment.payer}; use --transfer {' or '.join(map(str, sent))}."
                 )
             return request.position, sent[request.position]
         recorded = {
             refund.position
             for refund in list_refunds_of(self.database, payment.account, payment.id)
-            if refund.is_kept and refund.transaction_hash == name
+            if refund.is_kept and refund.transaction_hash == transaction_hash
         }
         # If all of them are recorded, they stay: to record a single one again is refused with its reason.
         sent = {at: transfer for at, transfer in sent.items() if at not in recorded} or sent
         if len(sent) > 1:
             listed = ", ".join(f"{at} ({transfer.value})" for at, transfer in sent.items())
             raise ConfigurationError(
-                f"{name} moves several amounts to the payer: choose one with --transfer: {listed}."
+                f"{transaction_hash} moves several amounts to the payer: choose one with --transfer: "
+                f"{listed}."
             )
         return next(iter(sent.items()))
 
@@ -127,7 +130,7 @@ class RefundRecorder:
         if transfer.nonce is None:
             return
         address = self.chain.get_address(transfer.asset)
-        paid = find_payment(self.database, address, transfer.payer, transfer.nonce)
+        paid = find_payment(self.database, address, transfer.sender, transfer.nonce)
         if paid is not None:
             raise ConfigurationError(f"The transfer is the payment {paid.id}, and no refund.")
 

@@ -41,7 +41,7 @@ def test_payments_and_other_transfers(chain: LocalChain, payer: ChainPayer, read
         (moved, 7, None, TO),
         (minted, 9, None, TO),
     ]
-    assert [one.payer for one in found[:3]] == [payer.address.lower()] * 3
+    assert [one.sender for one in found[:3]] == [payer.address.lower()] * 3
     assert [one.asset for one in found] == [USDC.address.lower()] * 3 + [EURC.address.lower()]
     assert [one.block for one in read(reader, first=found[1].block)] == [one.block for one in found[2:]]
 

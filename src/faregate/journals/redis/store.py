@@ -33,8 +33,8 @@ from faregate.journals.store import (
 
 DUE_PAGE, DUE_PAGES = 32, 64
 """Due rows compared at a time, and how many times, if all of them are another seller's."""
-ROWS = 1000
-"""Rows read with one command when all are needed: a script blocks the server while it runs."""
+INDEX_PAGE = 1000
+"""Entries of an index read with one command: a script blocks the server while it runs."""
 APART = 64 * 1024
 """A larger result has a key of its own, so that reading and writing its row stays fast."""
 
@@ -176,10 +176,10 @@ class RedisStore(BatchedRows):
 
     def iterate_index(self, index: str) -> Iterator[list[bytes]]:
         """Yield key, key id and time of removal of all rows of an index, read in pages."""
-        for first in count(0, ROWS):
-            rows = self._client.run("list_rows", index, first, ROWS)
+        for first in count(0, INDEX_PAGE):
+            rows = self._client.run("list_rows", index, first, INDEX_PAGE)
             yield from rows
-            if len(rows) < ROWS:
+            if len(rows) < INDEX_PAGE:
                 return
 
     def move(self, namespace: str) -> int:
@@ -220,7 +220,7 @@ def _encode_changes(columns: Mapping[str, Any]) -> list[Word]:
 
 
 def _encode(value: Any) -> Word:
-    """Numbers are sent as `repr` writes them, which round-trips floats; Lua's conversion keeps 14 digits."""
+    """Encode a bool as 0 or 1. `encode_words` writes floats as `repr` does; Lua would keep 14 digits."""
     return int(value) if isinstance(value, bool) else value
 
 

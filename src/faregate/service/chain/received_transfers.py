@@ -34,13 +34,13 @@ _Place = tuple[str, int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTransfer:
-    """A transfer of a token to an address; addresses and hashes in lower case.
+    """A transfer of a token from `sender` to an address; addresses and hashes in lower case.
 
     `nonce` is that of the authorization that it used, None if it used none. `log_index` counts in its block.
     """
 
     asset: str
-    payer: str
+    sender: str
     to: str
     value: int
     nonce: str | None
@@ -218,7 +218,7 @@ def _find_permit(node: ChainNode, transfer: ReceivedTransfer) -> ReceivedTransfe
     call = None if transaction is None else read_permit_call(transaction)
     if call is None or (call.token, call.payer, call.to, call.amount) != (
         transfer.asset,
-        transfer.payer,
+        transfer.sender,
         transfer.to,
         transfer.value,
     ):
@@ -256,7 +256,7 @@ def _find_place(log: Log, index: int) -> _Place:
 def _build_transfer(log: Log, nonces: dict[_Place, str]) -> ReceivedTransfer:
     return ReceivedTransfer(
         asset=log.address,
-        payer="0x" + log.topics[1][-_ADDRESS_DIGITS:],
+        sender="0x" + log.topics[1][-_ADDRESS_DIGITS:],
         to="0x" + log.topics[2][-_ADDRESS_DIGITS:],
         value=int(log.data, 16),
         nonce=nonces.get(_find_place(log, log.logIndex - 1)),

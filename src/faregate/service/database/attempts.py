@@ -38,7 +38,7 @@ _NUMBER: Final = bindparam("attempt", type_=Integer())
 _NEXT: Final = bindparam("next", type_=BigInteger())
 _UNTIL: Final = bindparam("until", type_=BigInteger())
 _CLOCK: Final = bindparam("clock", type_=BigInteger())
-"""The time of this machine. Stamps may be ahead of it."""
+"""The time of this machine. STAMP may be ahead of it; NOW is the same, except in `submit`."""
 _IS_FREE: Final = or_(T.lease_until.is_(None), T.lease_until <= NOW)
 _BEGIN: Final = (
     update(transactions)
@@ -71,7 +71,7 @@ _SUBMIT_AND_BEGIN: Final = SUBMIT.values(
     attempts=case((IS_OPEN, T.attempts + 1), else_=T.attempts), lease_until=case((IS_OPEN, _UNTIL))
 )
 _BEGIN_AGAIN: Final = (
-    # Its lease is in the row of the loose payment.
+    # Its lease is in the row of the payment that succeeded and that the chain has lost (`reorg_records.py`).
     update(transactions).where(OF_ID).values(attempts=T.attempts + 1).returning(*CHANGING)
 )
 _WRITE_AGAIN: Final = insert(attempts).from_select(

@@ -70,7 +70,7 @@ class Refund:
 
     def is_made_by(self, transfer: ReceivedTransfer) -> bool:
         """Return whether this is the transfer that was recorded."""
-        made = (transfer.asset, transfer.payer, transfer.to, transfer.value, transfer.transaction_hash)
+        made = (transfer.asset, transfer.sender, transfer.to, transfer.value, transfer.transaction_hash)
         return made == (self.asset, self.sender, self.payer, self.amount, self.transaction_hash)
 
 
@@ -136,7 +136,7 @@ def record_refund(
             "transaction": transaction,
             "number": len(earlier) + 1,
             "asset": transfer.asset,
-            "sender": transfer.payer,
+            "sender": transfer.sender,
             "payer": transfer.to,
             "amount": transfer.value,
             "transaction_hash": transfer.transaction_hash,

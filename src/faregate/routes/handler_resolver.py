@@ -35,23 +35,27 @@ _NO_OVERRIDES = SimpleNamespace(dependency_overrides={})
 
 
 class HandlerResolver:
-    """Finds the handlers of one application. Its findings for each handler are cached."""
+    """Finds the handlers of one application. Its findings for each handler are cached.
+
+    A `server_scope` is the scope as it came from the server; a `scope` is the one in which routers have left
+    what they found.
+    """
 
     def __init__(self, app: Any) -> None:
         self._app = app
         self._cache: dict[tuple[int, int, str], tuple[Any, Any, Any, Handler, bool]] = {}
 
-    def resolve(self, request_scope: Mapping[str, Any], any_method: bool = False) -> Handler | None:
+    def resolve(self, server_scope: Mapping[str, Any], any_method: bool = False) -> Handler | None:
         """The handler that would answer the request of this ASGI scope, before it runs; None if unknown.
 
         `any_method`: if no route takes the method, take the handler of another one.
         """
-        matches = list(list_matches(self._app, dict(request_scope), first_only=True))
+        matches = list(list_matches(self._app, dict(server_scope), first_only=True))
         if any_method and any(match.route is None and _has_any_route(match.endpoint) for match in matches):
-            others = list_matches(self._app, dict(request_scope), any_method=True)
+            others = list_matches(self._app, dict(server_scope), any_method=True)
             routed = (other for other in others if other.route is not None)
             matches += islice(routed, 1 if len(matches) == 1 else None)
-        handlers = [self._inspect_match(match, request_scope["method"]) for match in matches]
+        handlers = [self._inspect_match(match, server_scope["method"]) for match in matches]
         inspected = [handler for handler in handlers if handler is not None]
         # Which of several applications gets the request is not known: what one of them sells may be a result.
         return next(
@@ -59,23 +63,23 @@ class HandlerResolver:
             inspected[0] if inspected else None,
         )
 
-    def is_sold(self, request_scope: Mapping[str, Any]) -> bool:
+    def is_sold(self, server_scope: Mapping[str, Any]) -> bool:
         """Whether every handler that may answer the request of this scope has an offer."""
-        matches = list(list_matches(self._app, dict(request_scope), first_only=True))
+        matches = list(list_matches(self._app, dict(server_scope), first_only=True))
         routed = [match for match in matches if match.route is not None] or matches[:1]
-        handlers = [self._inspect_match(match, request_scope["method"]) for match in routed]
+        handlers = [self._inspect_match(match, server_scope["method"]) for match in routed]
         return bool(handlers) and all(handler is not None and handler.offers for handler in handlers)
 
-    def name_unfound_endpoint(self, request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
-        """Name the endpoint that a router has written to `scope`; None if `request_scope` leads to it."""
-        endpoint, route = _get_route(request_scope, scope)
-        key = (id(endpoint), id(route), request_scope["method"])
+    def name_unfound_endpoint(self, server_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> str | None:
+        """Name the endpoint that a router has written to `scope`; None if `server_scope` leads to it."""
+        endpoint, route = _get_route(server_scope, scope)
+        key = (id(endpoint), id(route), server_scope["method"])
         if route is None or key in self._cache:
             return None
-        matches = list_matches(self._app, dict(request_scope), any_method=True)
+        matches = list_matches(self._app, dict(server_scope), any_method=True)
         if not any(match.endpoint is endpoint for match in matches):
             return name_handler(endpoint)
-        self._inspect(endpoint, route, request_scope["method"])  # to find it in the cache from now on
+        self._inspect(endpoint, route, server_scope["method"])  # to find it in the cache from now on
         return None
 
     def _inspect_match(self, match: "RouteMatch", method: str) -> Handler | None:
@@ -91,13 +95,14 @@ class HandlerResolver:
         return Handler(offers, handler.mistake if handler else "")
 
     def recall(
-        self, request_scope: Mapping[str, Any], scope: Mapping[str, Any], is_harmless_error: bool
+        self, server_scope: Mapping[str, Any], scope: Mapping[str, Any], is_harmless_error: bool
     ) -> Handler | None:
-        """The handler that answered `request_scope`, by what its router has written to `scope` since.
+        """The handler that answered `server_scope`, by what its router has written to `scope` since.
 
-        If no router was reached, the handler whose result the answer may repeat; an error repeats no result.
+        If no router was reached, the handler whose result the answer may repeat; for a harmless error, other
+        spellings of the path are not tried.
         """
-        endpoint, route = _get_route(request_scope, scope)
+        endpoint, route = _get_route(server_scope, scope)
         if route is not None:
             cached = self._cache.get((id(endpoint), id(route), scope["method"]))
             # Overrides are set by tests, at any time, so what was found before them does not count.
@@ -105,33 +110,33 @@ class HandlerResolver:
                 return cached[3]
         if getattr(route, "endpoint", None) is None or self._leads_on(endpoint):
             # The response came before a router was reached, or its router was given a copy of the scope.
-            return self._find_copied(request_scope, is_harmless_error=is_harmless_error)
+            return self._find_copied(server_scope, is_harmless_error=is_harmless_error)
         return self._inspect(endpoint, route, scope["method"])
 
-    def _find_copied(self, request_scope: Mapping[str, Any], is_harmless_error: bool) -> Handler | None:
+    def _find_copied(self, server_scope: Mapping[str, Any], is_harmless_error: bool) -> Handler | None:
         """Find the handler whose result an answer may repeat that came without a router.
 
         A cache may keep it for any method and, if the path itself has no route, for another spelling.
         """
-        resolved = self.resolve(request_scope, any_method=True)
+        resolved = self.resolve(server_scope, any_method=True)
         if resolved is not None or is_harmless_error:
             return resolved
-        for path in list_spellings(request_scope["path"]):
-            scope = {**request_scope, "path": path, "raw_path": quote(path).encode()}
+        for path in list_spellings(server_scope["path"]):
+            scope = {**server_scope, "path": path, "raw_path": quote(path).encode()}
             for match in list_matches(self._app, scope, any_method=True):
-                handler = self._inspect_match(match, request_scope["method"])
+                handler = self._inspect_match(match, server_scope["method"])
                 if handler is not None and handler.offers:
                     return handler
         return None
 
-    def is_free_page(self, request_scope: Mapping[str, Any], path: str) -> bool:
+    def is_free_page(self, server_scope: Mapping[str, Any], path: str) -> bool:
         """Whether a decoded path, on the host of the request, leads to a page: a route that sells nothing.
 
         The path of a page has no parameters, because a parameter could hold anything.
         """
         raw_path = quote(path).encode()
         scope: dict[str, Any] = {
-            **request_scope,
+            **server_scope,
             "method": "GET",
             "path": path,
             "raw_path": raw_path,
@@ -184,12 +189,12 @@ def _pick_sold(endpoint: Any, method: str) -> Any:
     return next((other for other in others if other and inspect_handler(other).offers), handler)
 
 
-def _get_route(request_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
+def _get_route(server_scope: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Any, Any]:
     """The endpoint and the route that a router has written to `scope`; None and None if none has."""
     endpoint, route, fastapi = scope.get("endpoint"), scope.get("route"), scope.get("fastapi")
     if fastapi:  # an included router, whose routes are known by the way they were included
         route = fastapi.get("effective_route_context")
-    is_unrouted = endpoint is None or route is None or endpoint is request_scope.get("endpoint")
+    is_unrouted = endpoint is None or route is None or endpoint is server_scope.get("endpoint")
     return (None, None) if is_unrouted else (endpoint, route)
 
 
@@ -209,7 +214,7 @@ class RouteMatch:
 def list_matches(
     app: Any,
     scope: dict[str, Any],
-    above: tuple[Offer, ...] = (),
+    prefix_offers: tuple[Offer, ...] = (),
     any_method: bool = False,
     first_only: bool = False,
     entered: tuple[int, ...] = (),
@@ -224,19 +229,24 @@ def list_matches(
     for layers in list_chains(app):
         router = id(get_router(layers[-1]))
         if router not in entered:
-            sold = (*above, *_get_prefix_offers(layers, scope))
+            offers = (*prefix_offers, *_get_prefix_offers(layers, scope))
             inside = (*entered, router)
-            below = partial(list_matches, any_method=any_method, first_only=first_only, entered=inside)
+            list_below = partial(list_matches, any_method=any_method, first_only=first_only, entered=inside)
             own_root = get_own_root(layers[-1])
             rooted = {**scope, "root_path": own_root} if own_root else scope
-            yield from _list_matches(layers[-1], rooted, sold, any_method, first_only, below)
+            yield from _list_matches(layers[-1], rooted, offers, any_method, first_only, list_below)
 
 
 def _list_matches(
-    core: Any, scope: dict[str, Any], sold: tuple[Offer, ...], any_method: bool, first_only: bool, below: Any
+    core: Any,
+    scope: dict[str, Any],
+    prefix_offers: tuple[Offer, ...],
+    any_method: bool,
+    first_only: bool,
+    list_below: Any,
 ) -> Iterator[RouteMatch]:
     for side in list_declared_apps(core):
-        yield from below(side, scope, sold)
+        yield from list_below(side, scope, prefix_offers)
     has_route = False
     lowest = _PARTIAL if any_method else _FULL
     for route, child in chain(_match(_find_routes(core), scope, lowest), _match_frontends(core, scope)):
@@ -244,29 +254,29 @@ def _list_matches(
         has_route, inner = True, {**scope, "route": None, **child}
         endpoint = inner.get("endpoint") if "endpoint" in child else None
         if _is_mount(route):
-            yield from below(endpoint, inner, sold)
+            yield from list_below(endpoint, inner, prefix_offers)
         else:
             own = _get_prefix_offers(unwrap(getattr(route, "app", None)), inner)
             parameters: Mapping[str, Any] = inner.get("path_params") or {}
-            yield RouteMatch(endpoint, route, (*sold, *own), parameters)
+            yield RouteMatch(endpoint, route, (*prefix_offers, *own), parameters)
             if has_app(handing_on := route if endpoint is None else endpoint):
-                yield from below(handing_on, inner, sold)
+                yield from list_below(handing_on, inner, prefix_offers)
         if first_only:
             return
     fallback = find_fallback(core)
     if fallback is not None:
-        yield from below(fallback, scope, sold)
+        yield from list_below(fallback, scope, prefix_offers)
     elif not has_route:
-        yield _build_unrouted(core, scope, sold)
+        yield _build_unrouted(core, scope, prefix_offers)
 
 
-def _build_unrouted(core: Any, scope: Mapping[str, Any], sold: tuple[Offer, ...]) -> RouteMatch:
+def _build_unrouted(core: Any, scope: Mapping[str, Any], prefix_offers: tuple[Offer, ...]) -> RouteMatch:
     """What answers where no route takes a request: the application, its handler of 404, or its own route."""
     endpoint, route = _get_route({}, scope)
     if route is not None and not _is_mount(route) and not has_app(core):
-        return RouteMatch(endpoint, route, sold, {})
+        return RouteMatch(endpoint, route, prefix_offers, {})
     missing = _find_missing_handler(core) or _find_missing_handler(scope.get("app"))
-    return RouteMatch(missing or core, None, sold, {})
+    return RouteMatch(missing or core, None, prefix_offers, {})
 
 
 def _find_missing_handler(core: Any) -> Any:
