@@ -1,5 +1,6 @@
 -- What wrk sends, and how it tells what came back. Arguments after `--`: path, proof, and whether every
--- request carries its own proof ("unique"): a journal serves one proof once.
+-- request carries its own proof ("unique"): a journal serves one proof once. With "open-first" at the end, nothing
+-- is sent before all connections are open.
 
 counter = 0
 
@@ -25,8 +26,22 @@ function setup(thread)
     thread:set("number", threads)
 end
 
+local OPENING_MS = 200
+
+local function open_first(connections)
+    -- Only the first request of each connection waits.
+    local waiting = connections
+    delay = function()
+        waiting = waiting - 1
+        return waiting >= 0 and OPENING_MS or 0
+    end
+end
+
 function init(args)
     path, proof, unique = args[1], args[2], args[3] == "unique"
+    if args[#args - 1] == "open-first" then
+        open_first(tonumber(args[#args]))
+    end
     if args[3] == "signed" then
         -- A file of proofs, and how many of them were sent before.
         signed, counter = {}, tonumber(args[4])

@@ -76,6 +76,8 @@ def load(
     sent = [proof if kind.paid else "", "unique" if kind.paid and contestant.has_unique_proofs else "same"]
     if kind.paid and contestant.has_signed_proofs:
         sent = [proof, "signed", str(_sent.get(proof, 0))]
+    if kind.opens_first:
+        sent += ["open-first", str(payers)]
     script = ["-s", str(HERE / "load.lua"), server.url, "--", kind.path, *sent]
     done = subprocess.run(
         ["wrk", *options, *script],
