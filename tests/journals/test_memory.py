@@ -12,6 +12,7 @@ from faregate.journals.memory import MemoryJournal
 from tests.core.flow_script import ACR, RECEIPT
 from tests.journals.rows import HERE, LEASE, fresh, owed, started
 from tests.journals.stores import Clock
+from tests.support.encodings import encode_payment
 
 
 def test_only_an_ended_row_frees_its_bytes() -> None:
@@ -60,8 +61,11 @@ def test_namespaces_do_not_answer_for_each_other() -> None:
 
 def test_an_abandoned_claim_takes_no_space() -> None:
     journal = MemoryJournal()
-    journal.abandon_claim(fresh(journal.claim("proof", HERE)))
-    assert len(journal) == 0
+    kept = fresh(journal.claim(encode_payment(), HERE))
+    journal.abandon_claim(fresh(journal.claim(encode_payment(indent=1), HERE)))
+    assert (len(journal), [list(keys) for keys in journal._authorizations.values()]) == (1, [[kept.key]])
+    journal.abandon_claim(kept)
+    assert (len(journal), journal._authorizations) == (0, {})
 
 
 def test_a_journal_that_is_cleared_is_as_new() -> None:
