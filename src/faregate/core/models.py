@@ -340,7 +340,7 @@ class OfferRevision:
 
 @frozen
 class PaidRequest:
-    """One request on one paid handler. `resource_url` is the URL without query that the service is told.
+    """One request on one paid handler. `resource_url` is the URL without query, as it is sent to the service.
 
     `work_seconds` and `result_bytes` are the offer's limits, or else the paywall's. `is_observed`: whether
     there is a listener for events. Without one, the flow of a sale that goes well makes none. `is_chosen`:

@@ -43,7 +43,7 @@ class Task(Generic[W]):
         """By the writer, which begins the task, or by the caller, which withdraws it."""
 
     def try_begin(self) -> bool:
-        """Whether the writer may perform the task: it is asked once, and the caller has not withdrawn it."""
+        """Take the task for the writer. False: it was taken before, or its caller has withdrawn it."""
         return self._taken.acquire(blocking=False)
 
     def withdraw(self) -> bool:
