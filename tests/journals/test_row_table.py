@@ -18,9 +18,8 @@ OUTCOMES: list[Outcome | None] = [
     WorkSucceeded(RESULT),
     WorkSucceeded(RESULT, (("pages", "2"), ("tokens", "0.5")), 17),
 ]
-ROW = Row(
-    KEY, "id", "request", "", "GET /report", 7, 1.0, 2.0, 3.0, "owner", 4.0, forget_at=5.0, redelivered=1
-)
+ROW = Row(KEY, "id", "request", "", "GET /", 7, 1.0, 2.0, 3.0, "owner", 4.0, forget_at=5.0)
+ROW.state = RowState.UNPAID
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=repr)
@@ -58,6 +57,12 @@ def test_the_garbage_collector_skips_packed_rows() -> None:
     for _ in range(4):  # a tuple is looked at after those that it holds
         gc.collect()
     assert not gc.is_tracked(rows[KEY])
+
+
+@pytest.mark.parametrize("state", [state for state in RowState if state not in FINAL])
+def test_a_row_that_has_not_ended_is_not_packed(state: RowState) -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        RowTable().pack(replace(ROW, state=state))
 
 
 def test_what_is_missing_has_no_expiry() -> None:

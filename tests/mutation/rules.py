@@ -431,7 +431,7 @@ MUTANTS = (
     Mutant("flask-prefix-by-another-path", FLASK_DECORATORS, "if not seen.protected or seen.offer != routed.offer:", "if False:", REWRITTEN),
     Mutant("django-prefix-by-another-path", DJANGO + "requests.py", "if routed_path != path and not path_match.ambiguous:", "if False:", REWRITTEN),
     Mutant("letters-of-routers-without-case", PATH_RULES, "path.translate(_TURKISH_I).casefold()", "path.casefold()", REWRITTEN),
-    Mutant("prefix-in-the-languages-of-another-urlconf", DJANGO + "languages.py", "get_resolver(get_urlconf())", "get_resolver()", ("tests/adapters/test_django_placement_stack.py", "-k", "urlconf_that_a_request_sets")),
+    Mutant("prefix-in-the-languages-of-another-urlconf", DJANGO + "conf.py", "get_resolver(get_urlconf())", "get_resolver()", ("tests/adapters/test_django_placement_stack.py", "-k", "urlconf_that_a_request_sets")),
     Mutant("translation-leads-outside-of-a-prefix", DJANGO + "price_placement.py", "            *_find_translated_outside(resolver, rules),\n", "", ("tests/adapters/test_django_placement_stack.py", "-k", "translation_leads")),
     Mutant("pattern-that-matches-outside-of-a-prefix", DJANGO + "price_placement.py", "if not rules.match(other).protected and next(", "if False and next(", ("tests/adapters/test_django_placement_stack.py", "-k", "also_matches_outside")),
     Mutant("class-that-is-sold-and-given-away", DJANGO + "price_placement.py", "    if not isinstance(kind, type):\n", "    if kind is not Ellipsis:\n", ("tests/adapters/test_django_placement.py", "-k", "class_that_is_sold")),

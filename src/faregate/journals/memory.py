@@ -181,7 +181,8 @@ class MemoryJournal:
             purchase = ""
             if claimant is not None and row is not None:
                 purchase = hash_purchase(row.proof, claimant, self._hash)
-            earlier = self._rows.find(self._purchases.get(purchase, b""))
+            key = self._purchases.get(purchase)
+            earlier = None if key is None else self._rows.find(key)
             if earlier is not None and earlier.may_be_removed(now):
                 self._forget(earlier)
                 earlier = None

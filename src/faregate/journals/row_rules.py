@@ -560,7 +560,7 @@ class Row:
         return self._is_held(lease, CLAIMED) and self.generation == 1
 
     def abandon_claim(self, lease: Lease, now: float, policy: JournalPolicy) -> bool:
-        """End the lease of a claim that may not be forgotten. The sweep leaves its payer time to come."""
+        """End the lease of a claim that may not be forgotten. Its payer may claim it again at once."""
         undecided = (STUCK,) if self.outcome is None else ()
         if not self._is_held(lease, CLAIMED, UNSTARTED, WAITING, *undecided):
             return False

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from faregate.core.models import Outcome, Response, WorkFailed, WorkSucceeded
 from faregate.journals.row_rules import FIELDS, Row
-from faregate.journals.states import RowState
+from faregate.journals.states import FINAL
 
 _Packed: TypeAlias = tuple[Any, ...]
 _PLAIN = tuple(name for name in FIELDS if name not in ("state", "outcome"))
@@ -29,8 +29,11 @@ class RowTable(dict[bytes, Row | _Packed]):
         return row
 
     def pack(self, row: Row) -> None:
-        """Keep the row as it is now. Later changes of this object are lost."""
-        self[row.key] = (*_get_plain(row), row.state.value, *_pack_outcome(row.outcome))
+        """Keep the row as it is now. Later changes of this object are lost.
+
+        Raises `ValueError` for a row that has not ended.
+        """
+        self[row.key] = (*_get_plain(row), FINAL.index(row.state), *_pack_outcome(row.outcome))
 
     def read_all(self) -> Iterator[Row]:
         """Yield all rows. Changes of those that were packed are lost."""
@@ -48,8 +51,8 @@ class RowTable(dict[bytes, Row | _Packed]):
 
 def _unpack(packed: _Packed) -> Row:
     plain = dict(zip(_PLAIN, packed, strict=False))
-    state, *outcome = packed[len(_PLAIN) :]
-    return Row(**plain, state=RowState(state), outcome=_unpack_outcome(outcome))
+    position: int = packed[len(_PLAIN)]
+    return Row(**plain, state=FINAL[position], outcome=_unpack_outcome(packed[len(_PLAIN) + 1 :]))
 
 
 def _pack_outcome(outcome: Outcome | None) -> _Packed:
@@ -67,11 +70,11 @@ def _pack_outcome(outcome: Outcome | None) -> _Packed:
     return () if outcome is None else (outcome.code,)
 
 
-def _unpack_outcome(packed: list[Any]) -> Outcome | None:
+def _unpack_outcome(packed: _Packed) -> Outcome | None:
     match packed:
-        case []:
+        case ():
             return None
-        case [code]:
+        case (code,):
             return WorkFailed(code)
         case _:
             values, duration_ms, *response = packed
