@@ -56,7 +56,7 @@ def all_limits(transport: LimitedTransport) -> list[Limits[Any]]:
 
 def waiting(transport: LimitedTransport) -> int:
     """How many calls are in a queue."""
-    limiters = [limiter for each in all_limits(transport) for limiter in (each._others, each._prior)]
+    limiters = [limiter for each in all_limits(transport) for limiter in (each._others, each._priority)]
     return sum(len(limiter._waiting) for limiter in limiters)
 
 
@@ -90,7 +90,7 @@ def test_one_more_than_may_wait_is_refused_at_once(speaker: Speaker) -> None:
         assert [call.result(30).status for call in calls] == [200] * 3
     assert type(refusal) is TooManyCalls
     assert isinstance(refusal, NoAnswer)
-    assert "not sent" in str(refusal)
+    assert str(refusal) == "not sent: 1 calls to the service are under way, and 2 wait"
     assert sorted(seen.line.split()[1] for seen in merchant.requests) == ["/0", "/1", "/2"]
 
 
@@ -212,6 +212,7 @@ def test_a_call_that_would_be_sent_too_late_is_not_sent(speaker: Speaker) -> Non
         replies.let_go()
         assert first.result(30).status == 200
     assert [type(error) for error in errors] == [TooManyCalls] * 3
+    assert str(errors[0]).endswith("under way, and this one has waited too long")
     assert 3.0 <= took < 5.8
     assert waiting(transport) == 0
     assert [seen.line.split()[1] for seen in merchant.requests] == ["/1"]

@@ -1,7 +1,7 @@
 """A bound on the calls under way, in front of a transport.
 
 Every request without a proof makes a call, so strangers decide how many there are. Each needs a socket of
-the process, and all that become ready at once hold the event loop together.
+the process, and those that become ready at the same time block the event loop one after another.
 
 Calls with priority have slots and a queue of their own: no number of other calls delays them. The client
 gives it to those that finish a payment.
@@ -29,6 +29,7 @@ MAX_WAITING = 1000
 """Calls that wait for a slot. One more is refused at once."""
 WAIT_SHARE = 0.5
 """The part of its deadline that a call may wait for a slot, so that it is not sent when it is too late."""
+_WAITED = "this one has waited too long"
 
 
 class Waiter(Protocol):
@@ -71,7 +72,7 @@ class CallLimiter(Generic[W]):
             if len(self._waiting) < self._places:
                 self._waiting.append(waiter := self._make_waiter())
                 return waiter
-        raise self.too_many_calls()
+        raise self.too_many_calls(f"{self._places} wait")
 
     def leave(self) -> None:
         """Give the slot back."""
@@ -89,8 +90,8 @@ class CallLimiter(Generic[W]):
                 return
         self.leave()
 
-    def too_many_calls(self) -> TooManyCalls:
-        return TooManyCalls(f"not sent: {self._slots} calls to the service are under way, and too many wait")
+    def too_many_calls(self, wait: str) -> TooManyCalls:
+        return TooManyCalls(f"not sent: {self._slots} calls to the service are under way, and {wait}")
 
 
 class Limits(Generic[W]):
@@ -99,12 +100,12 @@ class Limits(Generic[W]):
     def __init__(
         self, slots: int, places: int, make_waiter: Callable[[], W], has_priority: HasPriority
     ) -> None:
-        self._prior = CallLimiter(slots, places, make_waiter)
+        self._priority = CallLimiter(slots, places, make_waiter)
         self._others = CallLimiter(slots, places, make_waiter)
         self._has_priority = has_priority
 
     def limiter(self, url: str) -> CallLimiter[W]:
-        return self._prior if self._has_priority(url) else self._others
+        return self._priority if self._has_priority(url) else self._others
 
 
 def has_no_priority(_url: str) -> bool:
@@ -145,7 +146,7 @@ class LimitedTransport:
             # If a slot arrives between these two lines, `withdraw` passes it on.
             if not waiter.is_set():
                 limiter.withdraw(waiter)
-                raise limiter.too_many_calls()
+                raise limiter.too_many_calls(_WAITED)
         try:
             return self._inner.send(method, url, headers, body, moment - monotonic())
         finally:
@@ -167,7 +168,7 @@ class LimitedTransport:
                 raise
             if not waiter.is_set():
                 limiter.withdraw(waiter)
-                raise limiter.too_many_calls()
+                raise limiter.too_many_calls(_WAITED)
         try:
             return await self._inner.asend(method, url, headers, body, moment - monotonic())
         finally:
