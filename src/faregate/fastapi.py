@@ -64,7 +64,7 @@ class PaywallMiddleware(starlette.PaywallMiddleware):
 def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
     """Describe functions that one route sells and another gives away, where `dependencies` name the price.
 
-    Possible on purpose, as for a router that is included twice: so it is said, and no mistake.
+    A seller may want this, as for a router that is included twice: so it is logged, and is no mistake.
     """
     with_endpoints = [route for route in routes if route.endpoint is not None]
     sold = {_identify(route.endpoint): route for route in with_endpoints if route.offer is not None}
@@ -78,7 +78,7 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
 
 
 def _identify(endpoint: object) -> tuple[int, int]:
-    """Tell functions apart, also those of one name; a method is made anew each time that it is read."""
+    """Identify a function, also among those of one name. A bound method is made anew by each read."""
     function = getattr(endpoint, "__func__", endpoint)
     return id(getattr(endpoint, "__self__", None)), id(function)
 
@@ -97,7 +97,7 @@ class RequirePayment(Depends):
         if not isinstance(cast(Any, sold), Offer):
             raise ConfigurationError("Write paid('text_summary'): it makes the RequirePayment.")
         super().__init__(self)
-        # FastAPI's are frozen; `__wrapped__` is what it reads the parameters and the security scheme of.
+        # `Depends` is frozen. FastAPI reads the parameters and the security scheme of `__wrapped__`.
         object.__setattr__(self, "faregate_offer", sold)
         object.__setattr__(self, "__wrapped__", _Scheme(sold))
         note_price(self)
@@ -231,8 +231,8 @@ def _find_missed(app: Any, inventory: RouteTable) -> Iterator[str]:
                 yield (
                     f"{row.verbs} {row.place} is free, and its router or application is sold as "
                     f"{sold.sells!r}. FastAPI's dependencies do not reach mounts, hosts, routes of Starlette "
-                    "and routes that were added before them. Sell it itself, or by a prefix: offers={...}. "
-                    "If it is to be free, put it into an application without a price."
+                    "and routes that were added before these dependencies. Sell the route itself, or by a "
+                    "prefix: offers={...}. If it is to be free, put it into an application without a price."
                 )
 
 
@@ -281,7 +281,10 @@ def _list_offers(dependencies: Iterable[Any]) -> tuple[Offer, ...]:
 
 
 def _expand(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
-    """Included routers are kept as such: what their routes are is known where they are included."""
+    """List the routes of a router, also those of the routers that it includes.
+
+    FastAPI keeps an included router as one entry: its routes depend on where it is included.
+    """
     for context in iter_route_contexts(router.routes):
         yield type(context.original_route), context
     for group in getattr(router, "_iter_low_priority_routes", tuple)():
@@ -289,7 +292,7 @@ def _expand(router: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
 
 
 def _list_frontends(group: Any) -> Iterator[tuple[type[BaseRoute], Any]]:
-    """`app.frontend(...)`: files below a path, answered when no route is."""
+    """`app.frontend(...)`: files below a path, which answer when no route matches."""
     prefix = getattr(group, "frontend_prefix", "")
     for route in getattr(group, "original_route", group).routes:
         path = f"{prefix}{route.path.rstrip('/')}/{{path:path}}"

@@ -222,7 +222,8 @@ class Paywall:
             settings.resume_open_payments and offer.resume_open_payments,
             has_payer_left,
             settings.identifier_use,
-            # Without either setting it is where this process listens, which other processes do not share.
+            # The request's `public_url` is empty without either setting: the URL is then the address at which
+            # this process listens, and other processes have another one.
             resource_url if settings.public_url or settings.trust_host else "",
             request_start + SOONEST_LEAVE,
         )
@@ -232,8 +233,8 @@ class Paywall:
     ) -> Response:
         """Render the paywall's own response for this payer: a page for people, JSON for everybody else.
 
-        `resource_url` is empty for a request that was refused before its offer was found. What the seller's
-        own functions raise is logged, and the answer is sent as if there were none.
+        `resource_url` is empty for a request that was refused before its offer was found. An error of the
+        seller's own functions is logged, and the answer is sent as if the seller had given no functions.
         """
         page, body = self._payment_page, self._payment_body
         if body is None and not prefers_html(accept):
@@ -280,7 +281,7 @@ class Paywall:
         self._events.add(observer)
 
     def get_work_seconds(self, request: PaidRequest, elapsed: float) -> float:
-        """Return how many seconds the work of a request may take that began `elapsed` seconds ago.
+        """Return how many seconds the work may take in a request that began `elapsed` seconds ago.
 
         Its outcome has to be reported before servers and proxies give the request up.
         """
@@ -289,7 +290,7 @@ class Paywall:
         return min(request.work_seconds, max(seconds_left, 1.0))
 
     def expect_offers(self, offers: Iterable[Offer]) -> None:
-        """For adapters: have it checked, when the application starts, that the service knows these offers.
+        """For adapters: check, when the application starts, that the service knows these offers.
 
         A service in this process is asked at once. For any other service, missing offers are logged once,
         when its contracts have been read for a request. Raises `ConfigurationError`.
@@ -308,7 +309,12 @@ class Paywall:
                 raise ConfigurationError(f"The service in this process cannot start: {error}") from error
             # Under WSGI there is no start: the first request runs this. An error here would answer every page
             # with 500 while the database restarts.
-            log("sale", logging.ERROR, "what is sold is answered with 503, and asked for again: %s", error)
+            log(
+                "sale",
+                logging.ERROR,
+                "sold resources are answered with 503, and the service is asked again on a later request: %s",
+                error,
+            )
 
     @property
     def _is_in_process(self) -> bool:
@@ -364,7 +370,10 @@ class Paywall:
                     self.record_price(offer, answer)
 
     def _take_turn_to_ask(self, sells: str) -> bool:
-        """Return whether the price is due to be asked for. If so, the caller asks, and no other soon."""
+        """Return whether the price is due to be asked for.
+
+        If it is, the caller must ask: every other caller gets False for `PRICE_SECONDS`.
+        """
         now = time.monotonic()
         if now - self._priced_at.get(sells, float("-inf")) < PRICE_SECONDS:
             return False

@@ -72,7 +72,10 @@ class PaywallMiddleware:
     """
 
     is_opaque: ClassVar[bool] = True
-    """Whether only a call tells what the application sells: below a refused prefix it is not called."""
+    """Whether only a call shows what the application sells.
+
+    Below a refused prefix, such an application is not called.
+    """
 
     def __init__(
         self,
@@ -108,7 +111,8 @@ class PaywallMiddleware:
         if checkout.has_payment:
             drop_conditions(environ)
             withhold_connection(environ)
-            # A server sends the result of its own file wrapper past middleware. Werkzeug's it iterates.
+            # A server may send an object of its own file wrapper without iterating it, past the middleware.
+            # It iterates an object of Werkzeug's.
             environ["wsgi.file_wrapper"] = FileWrapper
         if path_match.refused and path_match.offer is None and self.is_opaque:
             checkout.refuse_unsold()  # what would run is not known
@@ -129,7 +133,8 @@ class PaywallMiddleware:
 
         The application then asks again, and gets the same payment.
         """
-        with suppress(ConfigurationError):  # the application answers it: it asks again, and gets it again
+        # The application asks again, gets the same error and answers it.
+        with suppress(ConfigurationError):
             ask_payment(environ, price, None, None)  # raises where the application is not to run
         return self.app(environ, start_response)
 
@@ -160,7 +165,7 @@ class PaywallMiddleware:
 class WSGICheckout(BlockingCheckout):
     """The checkout of one WSGI request. `on_release` is called with its result when that is released.
 
-    `checked_status` is that of the answer that the framework itself has looked at.
+    `checked_status` is the status of the answer that the framework's own hooks have seen; None before.
     """
 
     def __init__(
@@ -249,12 +254,14 @@ def find_checkout(environ: Environ) -> WSGICheckout | None:
 def on_release(environ: Environ, release: OnRelease) -> None:
     """Have `release` called once the payment is proven, and never if it is not.
 
-    For what a paid handler stores beside its response, such as a session. It is given the released result;
-    the headers that it gives go to this payer, and are not part of what is handed out again. An error is
-    logged. Raises `ConfigurationError` where nothing is sold.
+    For what a paid handler stores beside its response, such as a session. `release` is given the released
+    result. The headers that it returns go to this payer, and are not part of a replay. An error is logged.
+    Raises `ConfigurationError` where nothing is sold.
     """
     if not isinstance(cast(Any, environ), Mapping) or not callable(cast(Any, release)):
-        raise ConfigurationError("Write on_release(environ, function): what it was given is something else.")
+        raise ConfigurationError(
+            "on_release takes an environ and a function: write on_release(environ, function)."
+        )
     checkout = find_checkout(environ)
     if checkout is None or checkout.payment is None:
         raise ConfigurationError("Nothing is sold here: call require_payment before on_release.")
@@ -282,7 +289,7 @@ class _PaywallResponder:
         self._may_be_copy = False
         """Whether a response that no handler made has the length of a result."""
         self._is_passed = False
-        """Whether the server reads the response of the application itself, which is not paid for."""
+        """Whether the server iterates the application's own response, which needs no payment."""
 
     def run(self, app: WSGIApp, environ: Environ) -> Iterable[bytes]:
         """Call the application, and return what the server may send."""
@@ -427,7 +434,7 @@ class _PaywallResponder:
             raise
 
     def _send(self, answer: Response, close: Close) -> Iterable[bytes]:
-        """Only the server knows when the response is over, and with it what the application keeps open."""
+        """Send the answer. `close` runs when the server closes it: only the server knows when it is over."""
         headers, content = finalize(answer, self._checkout.incoming.request.method)
         try:
             self._start_response(f"{answer.status} {phrases.get(answer.status, 'Unknown')}", list(headers))

@@ -1,7 +1,7 @@
 """The WSGI middleware around a Flask app, and what Flask and its extensions write beside a response.
 
-CORS extensions work inside the app, on responses that the paywall may throw away. So that a browser's script
-can read the `402` sent in their place, it gets their CORS headers, and nothing else of them.
+CORS extensions work inside the app, on responses that the paywall may throw away. The `402` that is sent in
+their place gets their CORS headers, and nothing else of them, so that a script in a browser can read it.
 
 Flask saves a session before the response leaves, and so before the payment is known. Its own interface saves
 into a cookie, which is buffered with the response. Others save into a store: they save once the result is
@@ -155,10 +155,10 @@ _get_request = cast(Callable[[], Request], cast(Any, request)._get_current_objec
 
 
 def watch_views(app: Flask, own: Callable[..., Any]) -> None:
-    """Have the checkout note that the app calls the view of a request, and no function before it answers.
+    """Have the checkout note when the app calls the view of a request: before that, others may answer.
 
-    Each view goes through `ensure_sync`, also in an app that dispatches requests in its own way. So does
-    `own`, the paywall's function after each request, which needs no look at whether it is async.
+    Each view goes through `ensure_sync`, also in an app that dispatches requests in its own way. `own`, the
+    paywall's function after each request, goes through it as well: it is not async, and returned as it is.
     """
     ensure_sync = app.ensure_sync
 
@@ -241,7 +241,7 @@ def defer_session_writes(app: Flask) -> None:
 
 
 class DeferredSave:
-    """An interface's `save_session`, for which a paid view's session waits for the release of its result."""
+    """An interface's `save_session` that saves a paid view's session only once its result is released."""
 
     def __init__(self, save: SaveSession) -> None:
         self._save = save
@@ -251,7 +251,8 @@ class DeferredSave:
         if checkout is None or checkout.state is not AUTHORIZED:
             self._save(app, session, response)
             return
-        context = copy_context()  # an interface may speak of the request, whose context ends before
+        # An interface may use `flask.request`, and the request's context has ended by then.
+        context = copy_context()
         on_release(request.environ, lambda result: context.run(self._save_late, app, session, result))
 
     def _save_late(self, app: Flask, session: SessionMixin, result: Result) -> Headers:

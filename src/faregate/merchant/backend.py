@@ -1,6 +1,6 @@
 """What a flow calls: the Merchant API, a journal and the log, blocking or awaiting.
 
-Both share every method: `send` of the client returns the answer, or an awaitable of it.
+Both share every method but those that sleep: `send` of the client returns the answer, or an awaitable of it.
 """
 
 import logging
@@ -219,7 +219,10 @@ async def _await_within(span: GuardedSpan, answer: Awaitable[T]) -> T:
 
 
 def _parse_and_amend(request: PaidRequest, reply: Response) -> Access:
-    """Parse access, and add to instructions what catalogues read, and whether purchases may be named."""
+    """Parse the reply of access.
+
+    Add to the instructions of a 402 what catalogues read, and whether payers may name their purchases.
+    """
     access = parse_access(reply)
     if not isinstance(access, AccessUnpaid):
         return access
@@ -267,21 +270,19 @@ def build_resource(url: str, mime_type: str | None, description: str | None) -> 
     """Build the resource for the service, an `AccessResource`. Raises `ConfigurationError`."""
     description = "" if description is None else description
     mime_type = DEFAULT_MIME_TYPE if mime_type is None else mime_type
-    faults = {
+    rules = {
         "url": find_url_fault(url) if len(url) <= MAX_URL else f"has at most {MAX_URL} characters",
         "mime_type": find_mime_type_fault(mime_type),
         "description": find_description_fault(description),
     }
-    for name, fault in faults.items():
-        if fault is not None:
-            raise ConfigurationError(
-                f"The offer's {name} cannot be sent: the service takes one that {fault}."
-            )
+    for name, rule in rules.items():
+        if rule is not None:
+            raise ConfigurationError(f"The offer's {name} cannot be sent: the service takes one that {rule}.")
     return {"url": url, "mime_type": mime_type, "description": description}
 
 
 def find_mime_type_fault(mime_type: object) -> str | None:
-    """Describe why the service would not take this media type; None if it would."""
+    """Describe what the service takes instead of this media type; None if it takes it."""
     if isinstance(mime_type, str) and len(mime_type) <= MAX_MIME_TYPE and _MIME_TYPE.fullmatch(mime_type):
         return None
     return (
@@ -290,7 +291,7 @@ def find_mime_type_fault(mime_type: object) -> str | None:
 
 
 def find_description_fault(description: object) -> str | None:
-    """Describe why the service would not take this description; None if it would."""
+    """Describe what the service takes instead of this description; None if it takes it."""
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
         return f"is a text of at most {MAX_DESCRIPTION} characters"
     try:
@@ -301,9 +302,10 @@ def find_description_fault(description: object) -> str | None:
 
 
 def _write_completion(revision_id: str, outcome: Outcome) -> bytes:
-    """Write the body of complete: `SucceededCompleteRequest`, of parts that were checked when they were made.
+    """Write the body of complete: a `SucceededCompleteRequest` or a `FailedCompleteRequest`.
 
-    The revision's id and the values were checked by `parse_revisions` and `format_values`.
+    Its parts were checked when they were made: the revision's id by `parse_revisions`, the values by
+    `format_values`.
     """
     completion: dict[str, Any] = {"revision_id": revision_id}
     if isinstance(outcome, WorkFailed):

@@ -44,7 +44,8 @@ def begin_settlement(transaction: Transaction, deps: Dependencies) -> Transactio
     if at is None or transaction.status in FINAL:
         return transaction
     rule = deps.store.find_settlement_rule(transaction)
-    # Submitted after its authorization had expired: it fails now, whatever its rule would wait for.
+    # Without a rule, the payment settles now. If it was submitted after its authorization had expired, it
+    # fails now, whatever its rule would wait for.
     if rule is None or at.timestamp() >= transaction.payment.valid_before:
         return settle(transaction, deps, at=at)
     return schedule(transaction, deps, rule, at)
@@ -136,8 +137,9 @@ def _find_faulty_amount(transaction: Transaction, attempt: Attempt, rule: Settle
 def _is_withheld(amount: int, attempt: Attempt, deps: Dependencies) -> bool:
     """Whether a settlement is not enough: less was paid than was used.
 
-    The client of a facilitator names the amount. The payer has what it signed, so it can be the first to ask,
-    for less. It is not enough, either, if what was used is unknown.
+    A facilitator settles the amount that its client names. The payer has the signed authorization, so the
+    payer can send it to a facilitator first, with a smaller amount. A settlement is not enough, either, if
+    the used amount is unknown. With `accepts_less`, none is withheld.
     """
     is_enough = attempt.amount is not None and amount >= attempt.amount
     return not is_enough and not deps.accepts_less
@@ -167,7 +169,8 @@ def find_result(transaction: Transaction, attempt: Attempt, deps: Dependencies) 
     if attempt.sent_before:
         seen = payments.look(payment, terms, attempt)
         if not isinstance(seen, SettlementPending):
-            # A gas nonce in the books that is never used would stop every later transfer of the account.
+            # The payment has ended, but its transfer is still sent: a gas nonce in the books that is never
+            # used would stop every later transfer of the account.
             if attempt.signed is not None:
                 payments.send(payment, terms, attempt)
             return seen
@@ -204,7 +207,7 @@ def _sign(transaction: Transaction, attempt: Attempt, deps: Dependencies) -> Att
         if deps.store.record_signed(transaction, attempt, signed):
             return replace(attempt, signed=signed, hashes=(*attempt.hashes, signed.transaction_hash))
         if signed.replaces is not None:
-            # Another worker replaced it first. What this one knows of may be sent as well.
+            # Another worker has replaced the transfer first. The transfer of this attempt may still be sent.
             return attempt
         # Another worker was faster with this gas nonce: sign again with the next one.
     return PaymentPostponed("other workers took each gas nonce that was tried")

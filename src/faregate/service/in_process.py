@@ -67,7 +67,10 @@ from faregate.x402.tokens import Environment
 SELLER_ID: Final = "in-process"
 """The id of the seller whom the settings name. A catalog may name another one."""
 _THREADS: Final = 40
-"""Calls from event loops that run at the same time, and as many about one transaction beside them."""
+"""How many calls from event loops run at the same time.
+
+Calls that concern a transaction have as many threads of their own.
+"""
 _log = logging.getLogger("faregate.service")
 find_database = find_in_process_database
 _keeps_address = ContextVar("keeps_address", default=False)
@@ -123,7 +126,7 @@ class InProcessService:
     """
 
     is_replaced: ClassVar = False
-    """As of the emulator's transport. A test does not replace a service."""
+    """The emulator's transport has this, too: a test can replace an emulator, but not a service."""
 
     def __init__(
         self,
@@ -147,9 +150,9 @@ class InProcessService:
         _services.add(self)
 
     def share_journal(self, journal: object) -> None:
-        """Remember the journal of `has_journal`: if both are one file of SQLite, its writer writes for both.
+        """Let the writer of this journal also write for the service, if the two have one SQLite file.
 
-        It does from the next time on that the database is opened. The first journal stays.
+        This needs `has_journal`, and takes effect at the next opening. Only the first journal counts.
         """
         if self._has_journal and isinstance(journal, SqliteJournal):
             file = journal.share_file()
@@ -243,7 +246,7 @@ class InProcessService:
             return self._running
 
     def _open_for_sale(self) -> _Running:
-        """Open it for an application that starts: that sets the address that is paid; a sweep does not."""
+        """Open the database, and set the address that is paid. A sweep does not set the address."""
         running = self._open()
         if self._is_address_set or self._is_reader or _keeps_address.get():
             return running

@@ -117,7 +117,7 @@ class Runtime:
         )
 
     def build_operator_parts(self) -> OperatorParts:
-        """Build what the pages for operators show."""
+        """Build what the pages for operators need."""
         return OperatorParts(
             metrics=self.metrics,
             find_late=self._liveness.find_late,
@@ -130,7 +130,7 @@ class Runtime:
         """Start the workers. With `daemon`, the caller ends them before the process ends."""
         self.accounts.owner.take_lock()
         for number, loop in enumerate(self._build_loops()):
-            # No daemons: the process ends after the attempts that have begun.
+            # Without `daemon`, the process ends only after the attempts that have begun.
             thread = threading.Thread(target=loop.run, name=f"faregate-worker-{number}", daemon=daemon)
             thread.start()
             self._threads.append(thread)
@@ -230,7 +230,7 @@ class Runtime:
         watch.send_again()
 
     def _keep_up(self) -> None:
-        """Get into a block what gas accounts have signed, also for payments that have ended."""
+        """Get the transfers that gas accounts have signed into blocks, also for payments that have ended."""
         transfers = SqlTransfers(self.storage.database)
         for environment_payments in self.payments.values():
             if environment_payments.gas_account is not None:
@@ -243,8 +243,8 @@ def open_runtime(
 ) -> Generator[Runtime]:
     """Make a runtime, and open what it needs while the block runs; its workers are not started.
 
-    `is_synced_by_journal` is as of `StoreOptions`. Raises `ConfigurationError` if the settings cannot work,
-    or the tables are not current.
+    `is_synced_by_journal` is described in `StoreOptions`. Raises `ConfigurationError` if the settings
+    cannot work, or the tables are not current.
     """
     payments = build_payments(settings)
     try:

@@ -1,8 +1,8 @@
 """Settle payments: in the request that completes them, for a limited time, and later in background workers.
 
 This module decides which thread runs an attempt, and how long a request waits for it. What an attempt does
-is in `rules/settlement.py`, and its rows in `service/database/attempts.py`. The next one is due as
-`AttemptSchedule.get_retry` says, or after an interruption when the lease ends.
+is in `rules/settlement.py`, and its rows are in `service/database/attempts.py`. The next attempt is due when
+`AttemptSchedule.get_retry` says; after an interruption, when the lease ends.
 
 An attempt may take as long as a facilitator and a chain do. So the attempt of a completion runs in a pool of
 threads. It goes on after the completion was answered 202; if it is interrupted, a worker repeats it.
@@ -163,7 +163,7 @@ class Settlements:
     def settle_here(
         self, settlement: SettleFunction, transaction: Transaction, deps: Dependencies
     ) -> Transaction:
-        """Run a settlement that needs no network in this thread. A rule may put it off."""
+        """Run, in this thread, a settlement that needs no network. A rule may put it off."""
         return run_observed(settlement, deps, self._observe)
 
     def close(self) -> None:
