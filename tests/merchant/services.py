@@ -190,5 +190,7 @@ def _read(connection: socket.socket, data: bytes) -> tuple[str, bytes, bytes] | 
     declared = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
     length = int(declared[1]) if declared else 0
     while len(rest) < length:
-        rest += connection.recv(65536)
+        if not (piece := connection.recv(65536)):
+            return None
+        rest += piece
     return head.decode("latin-1"), rest[:length], rest[length:]

@@ -108,6 +108,28 @@ def test_the_deadline_holds_for_a_connection_that_is_never_accepted(speaker: Spe
     assert type(error) is NoAnswer
 
 
+def test_the_deadline_holds_for_a_request_that_is_never_read() -> None:
+    transport = make_sync(None, 1000)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        started = time.monotonic()
+        with pytest.raises(NoAnswer):
+            transport.send(
+                "POST", f"http://127.0.0.1:{listener.getsockname()[1]}/x", (), bytes(64 << 20), 0.5
+            )
+        assert 0.4 < time.monotonic() - started < 15
+    transport.close()
+
+
+def test_nothing_is_sent_after_the_deadline() -> None:
+    transport = make_sync(None, 1000)
+    with service(says(ok())) as merchant:
+        assert transport.send("GET", f"{merchant.url}/x", (), None, 5.0).status == 200
+        with pytest.raises(NoAnswer):
+            transport.send("GET", f"{merchant.url}/x", (), None, 0.0)
+    assert len(merchant.requests) == 1
+    transport.close()
+
+
 def test_the_largest_reply_allowed_is_read(speaker: Speaker) -> None:
     with service(says(ok(body=b"x" * MAX_REPLY_BYTES))) as merchant:
         (reply,) = speaker.speak(merchant.url, get())

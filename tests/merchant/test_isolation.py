@@ -14,7 +14,7 @@ import pytest
 
 from faregate.errors import NoAnswer
 from faregate.merchant.client import AsyncMerchantClient
-from faregate.transports import async_connections, connections
+from faregate.transports import async_connections, connections, make_sync
 
 from .conftest import KEY, Speaker, get
 from .services import Seen, Service, ok, says, service
@@ -168,6 +168,23 @@ def test_a_tls_connection_is_used_again(certificate: Path, monkeypatch: pytest.M
         replies = Speaker("asyncio").speak(merchant.url, *[get()] * 5)
     assert [reply.status for reply in replies] == [200] * 5
     assert merchant.connections == 1
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+def test_more_than_a_socket_takes_at_once_is_sent_and_read_whole(
+    certificate: Path, is_tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(monkeypatch, ssl.create_default_context(cafile=str(certificate.parent / "cert.pem")))
+    body = os.urandom(8 << 20)
+
+    def echo(connection: socket.socket, seen: Seen) -> None:
+        connection.sendall(ok(body=seen.body))
+
+    transport = make_sync(None, len(body))
+    with service(echo, server_side(certificate) if is_tls else None) as merchant:
+        for _ in range(2):
+            assert transport.send("POST", f"{merchant.url}/x", (), body, 30.0).body == body
+        transport.close()
 
 
 def test_calls_that_are_cancelled_in_their_handshakes_harm_no_other(

@@ -481,7 +481,7 @@ MUTANTS = (
     Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
     Mutant("written-after-it-gave-up", WRITER, "                if task.withdraw():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
-    Mutant("encrypted-values-move", ENCRYPTION, 'hmac.digest(key.encryption, row, "sha256")', "key.encryption", STORE_TESTS),
+    Mutant("encrypted-values-move", ENCRYPTION, '_hash(key.encryption, row)', "key.encryption", STORE_TESTS),
     # The client
     Mutant("live-key-with-memory", "src/faregate/settings.py", 'if settings.api_key.environment == "live":\n        raise ConfigurationError(\n            "A live key with the memory',
            'if False:\n        raise ConfigurationError(\n            "A live key with the memory', ("tests/core",)),

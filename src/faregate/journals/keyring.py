@@ -7,7 +7,7 @@ the database moves to another row or field does not decrypt.
 """
 
 import hmac
-import os
+import ssl
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -88,16 +88,16 @@ class Keyring:
 
     def hash_purchase(self, purchase: str) -> bytes:
         """Hash without a row's key: the rows of one purchase must show as such."""
-        return hmac.digest(self._newest.lookup, b"purchase\0" + purchase.encode(), "sha256")
+        return _hash(self._newest.lookup, b"purchase\0" + purchase.encode())
 
     def encrypt(self, row: bytes, field: str, plain: bytes) -> bytes:
         """Return key id, nonce and ciphertext. `row` is the row's lookup key."""
-        key, nonce = self._newest, os.urandom(_NONCE_BYTES)
+        key, nonce = self._newest, _make_nonce()
         return key.id + nonce + _cipher(key, row).encrypt(nonce, plain, field.encode())
 
     def encrypt_parts(self, row: bytes, field: str, parts: Sequence[bytes]) -> "EncryptedParts":
         """Return what `encrypt` would of these parts together, to be encrypted while it is read."""
-        key, nonce = self._newest, os.urandom(_NONCE_BYTES)
+        key, nonce = self._newest, _make_nonce()
         return EncryptedParts(key.id, _derive_row_key(key, row), nonce, field.encode(), parts)
 
     def decrypt(self, row: bytes, field: str, encrypted: bytes) -> bytes:
@@ -150,6 +150,19 @@ class EncryptedParts:
         yield tag.finalize()
 
 
+# Under load, threads switch at each release of the interpreter's lock. `hmac.digest` and `os.urandom` release
+# it for a microsecond.
+
+
+def _hash(key: bytes, data: bytes) -> bytes:
+    """Return the HMAC with SHA-256."""
+    return hmac.new(key, data, "sha256").digest()
+
+
+def _make_nonce() -> bytes:
+    return ssl.RAND_bytes(_NONCE_BYTES)
+
+
 def _key_missing() -> JournalUnreadable:
     return JournalUnreadable(
         "a journal row is encrypted with a key that is not among this journal's: "
@@ -162,7 +175,7 @@ def _pad(data: bytes) -> bytes:
 
 
 def _derive_lookup_key(key: _Key, proof: str, claimant: Claimant, authorization: str) -> LookupKey:
-    row = hmac.digest(key.lookup, proof.encode(), "sha256")
+    row = _hash(key.lookup, proof.encode())
     named = _hash_authorization(key, authorization) if authorization else ""
     return LookupKey(row, key.id.hex(), _hash_request(key, row, claimant, named))
 
@@ -171,7 +184,7 @@ def _hash_request(key: _Key, row: bytes, claimant: Claimant, authorization: str 
     """Hash with the row's key as a salt: rows of one client, or with equal bodies, do not show as such."""
 
     def digest(use: bytes, text: str) -> str:
-        return hmac.digest(key.lookup, b"%s\0%s\0%s" % (row, use, text.encode()), "sha256").hex()
+        return _hash(key.lookup, b"%s\0%s\0%s" % (row, use, text.encode())).hex()
 
     client = frozenset(
         hash_credential(credential, lambda text: digest(b"client", text)[:16])
@@ -183,7 +196,7 @@ def _hash_request(key: _Key, row: bytes, claimant: Claimant, authorization: str 
 
 def _hash_authorization(key: _Key, authorization: str) -> str:
     """Hash without the row's key: the rows of one authorization must show as such, to find one by another."""
-    return hmac.digest(key.lookup, b"authorization\0" + authorization.encode(), "sha256").hex()[:32]
+    return _hash(key.lookup, b"authorization\0" + authorization.encode()).hex()[:32]
 
 
 def _derive_key(key: bytes) -> _Key:
@@ -202,4 +215,4 @@ def _cipher(key: _Key, row: bytes) -> ChaCha20Poly1305:
 
 
 def _derive_row_key(key: _Key, row: bytes) -> bytes:
-    return hmac.digest(key.encryption, row, "sha256")
+    return _hash(key.encryption, row)

@@ -34,8 +34,10 @@ def make_ssl_context() -> ssl.SSLContext:
 class HttpConnection:
     """Blocking. After an error in `exchange` it can only be closed.
 
-    The timeout of a socket is for one read, and a peer that drips bytes resets it for ever. So each step
-    here is given what is left until `moment`, the deadline of the call (`time.monotonic`).
+    The timeout of a socket is for one read, and a peer that drips bytes resets it for ever. So the socket
+    never blocks, and each wait here ends at `moment`, the deadline of the call (`time.monotonic`). A socket
+    with a timeout would also release the interpreter's lock twice as often, and under load each release
+    switches threads.
     """
 
     def __init__(self, origin: Origin, moment: float, max_bytes: int) -> None:
@@ -50,14 +52,33 @@ class HttpConnection:
         # A service may refuse a request, and close, before it has read all of it: its reply is there.
         try:
             while rest:
-                self._socket.settimeout(get_remaining(moment))
-                rest = rest[self._socket.send(rest) :]
+                rest = rest[self._send(rest, moment) :]
         except ConnectionError:
             pass
         while self._reader.reply is None:
-            self._socket.settimeout(get_remaining(moment))
-            self._reader.receive(self._socket.recv(CHUNK))
+            self._reader.receive(self._receive(moment))
         return self._reader.reply
+
+    def _send(self, data: memoryview, moment: float) -> int:
+        get_remaining(moment)  # nothing is sent after the deadline
+        while True:
+            try:
+                return self._socket.send(data)
+            except ssl.SSLWantReadError:
+                _wait_until_readable(self._socket, moment)
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                _wait_until_writable(self._socket, moment)
+
+    def _receive(self, moment: float) -> bytes:
+        if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
+            _wait_until_readable(self._socket, moment)
+        while True:
+            try:
+                return self._socket.recv(CHUNK)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                _wait_until_readable(self._socket, moment)
+            except ssl.SSLWantWriteError:
+                _wait_until_writable(self._socket, moment)
 
     def can_start(self) -> bool:
         """Whether this connection can carry another exchange."""
@@ -85,13 +106,14 @@ def _connect(origin: Origin, moment: float) -> socket.socket:
     connected = _connect_tcp(origin, moment)
     try:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not origin.is_tls:
-            return connected
-        connected.settimeout(get_remaining(moment))
-        return make_ssl_context().wrap_socket(connected, server_hostname=origin.host)
+        if origin.is_tls:
+            connected.settimeout(get_remaining(moment))
+            connected = make_ssl_context().wrap_socket(connected, server_hostname=origin.host)
+        connected.setblocking(False)
     except BaseException:
         connected.close()
         raise
+    return connected
 
 
 def _connect_tcp(origin: Origin, moment: float) -> socket.socket:
@@ -114,11 +136,27 @@ class HasFileno(Protocol):
 
 def is_readable(connection: HasFileno) -> bool:
     """Whether a socket has something to read, or was closed."""
-    if connection.fileno() < 0:
-        return True
+    return connection.fileno() < 0 or _poll(connection, 0)
+
+
+def _wait_until_readable(connection: HasFileno, moment: float) -> None:
+    """Raises `TimeoutError` at `moment`."""
+    while not _poll(connection, get_remaining(moment)):
+        pass
+
+
+def _wait_until_writable(connection: HasFileno, moment: float) -> None:
+    """Raises `TimeoutError` at `moment`."""
+    while not _poll(connection, get_remaining(moment), for_writing=True):
+        pass
+
+
+def _poll(connection: HasFileno, seconds: float, *, for_writing: bool = False) -> bool:
+    """Wait so many seconds for a socket to be readable, or writable; return whether it is."""
     if not hasattr(select, "poll"):
         # Windows, and under gevent.
-        return bool(select.select([connection], [], [], 0)[0])
+        waited_for = ([], [connection]) if for_writing else ([connection], [])
+        return any(select.select(*waited_for, [], seconds))
     poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
+    poll.register(connection, select.POLLOUT if for_writing else select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
