@@ -221,14 +221,18 @@ def measure_sales(
     number: int,
     *,
     apart: bool = False,
+    on_one_processor: bool = False,
     by_hand: bool = False,
 ) -> Sales:
-    """Measure sales in a database of its own; `apart`: the service on core 0, PostgreSQL on core 1."""
+    """Measure sales in a database of its own.
+
+    `apart`: the service on core 0, PostgreSQL on core 1. `on_one_processor`: the service on core 0.
+    """
     with open_place(kind) as place, ExitStack() as stack:
         key = prepare(place.url, SOLD_BEFORE)
         for pid in place.server.pids() if apart and place.server is not None else ():
             os.sched_setaffinity(pid, {1})  # connections inherit it
-        prefix = ("taskset", "-c", "0") if apart else ()
+        prefix = ("taskset", "-c", "0") if apart or on_one_processor else ()
         program = "service_by_hand.py" if by_hand else "settled_service.py"
         services = [
             stack.enter_context(run_service(place.url, *prefix, program=program)) for _ in range(processes)
@@ -244,8 +248,8 @@ def measure_sales(
         percentiles = quantiles(seller.took, n=100)
         cpu = [one / sold * 1000 for one in spent]
         p50, p99 = percentiles[49] * 1000, percentiles[98] * 1000
-        name = f"{kind}: writes by hand" if by_hand else kind
-        return Sales(name, processes, number, callers, sold / took, p50, p99, *cpu)
+        variant = ": writes by hand" if by_hand else ", on one processor" if on_one_processor else ""
+        return Sales(kind + variant, processes, number, callers, sold / took, p50, p99, *cpu)
 
 
 def _get_all_spent(services: Sequence[Service], place: Place) -> tuple[float, float, float]:
@@ -374,6 +378,9 @@ def main() -> None:
                 )
                 for processes in (1,) if plan.apart else (1, 2):
                     sales.append(measure(processes, apart=plan.apart))
+                    print(sales[-1], file=sys.stderr)
+                if not plan.apart:
+                    sales.append(measure(1, on_one_processor=True))
                     print(sales[-1], file=sys.stderr)
                 sales.append(measure(1, apart=plan.apart, by_hand=True))
                 print(sales[-1], file=sys.stderr)

@@ -1,7 +1,7 @@
 """Who runs and what is asked of them: one table of contestants, one of cases, one of targets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 App = Literal["bare", "by_hand", "faregate", "frozen", "inside", "inside_by_hand", "x402"]
@@ -18,6 +18,8 @@ class Contestant:
     server: Literal["uvicorn", "gthread"] = "uvicorn"
     journal: Literal["memory", "sqlite", "postgres", "redis"] = "memory"
     workers: int = 1
+    on_one_processor: bool = False
+    """Whether its threads are kept on the first processor."""
 
     @property
     def has_unique_proofs(self) -> bool:
@@ -88,6 +90,8 @@ FLASK_BARE = Contestant("Flask: bare app", "flask", "bare", "gthread")
 FLASK_HAND = Contestant("Flask: two calls by hand", "flask", "by_hand", "gthread")
 FLASK_FAST = Contestant("Flask: faregate", "flask", "faregate", "gthread")
 FLASK_SQLITE = Contestant("Flask: faregate, SQLite", "flask", "faregate", "gthread", journal="sqlite")
+FLASK_SQLITE_KEPT = replace(FLASK_SQLITE, name=f"{FLASK_SQLITE.name}, one processor", on_one_processor=True)
+SQLITE_KEPT = replace(SQLITE, name=f"{SQLITE.name}, one processor", on_one_processor=True)
 HAND_SQLITE = Contestant("FastAPI: calls and writes by hand, SQLite", "fastapi", "by_hand", journal="sqlite")
 HAND_POSTGRES = Contestant(
     "FastAPI: calls and writes by hand, PostgreSQL", "fastapi", "by_hand", journal="postgres"
@@ -97,6 +101,7 @@ FLASK_HAND_SQLITE = Contestant(
     "Flask: calls and writes by hand, SQLite", "flask", "by_hand", "gthread", journal="sqlite"
 )
 FLASK_X402 = Contestant("Flask: x402", "flask", "x402", "gthread")
+FLASK_X402_KEPT = replace(FLASK_X402, name=f"{FLASK_X402.name}, one processor", on_one_processor=True)
 INSIDE = Contestant("FastAPI: faregate, all in SQLite", "fastapi", "inside", journal="sqlite")
 INSIDE_POSTGRES = Contestant("FastAPI: faregate, all in PostgreSQL", "fastapi", "inside", journal="postgres")
 FLASK_INSIDE = Contestant("Flask: faregate, all in SQLite", "flask", "inside", "gthread", journal="sqlite")
@@ -255,6 +260,14 @@ CASES = (
         (64,),
         (HAND, HAND_TWO, SQLITE, SQLITE_TWO),
         {"two calls": HAND, "SQLite, one worker": SQLITE},
+    ),
+    Case(
+        "processors",
+        "Paid requests of one worker, on both processors and on one",
+        PAID,
+        (16,),
+        (SQLITE, SQLITE_KEPT, X402, FLASK_SQLITE, FLASK_SQLITE_KEPT, FLASK_X402, FLASK_X402_KEPT),
+        {"x402": "x402"},
     ),
     Case(
         "unprotected",

@@ -163,6 +163,8 @@ def run_server(contestant: Contestant, service: Service, window: float = DEFAULT
             "BENCH_WINDOW": str(window),
         }
         command = _build_command(contestant, port)
+        if contestant.on_one_processor:
+            command = ["taskset", "-c", "0", *command]
         with _run(command, port, environ, Path(directory)) as process:
             server = Server(process, port, Path(directory, "log"))
             if contestant.workers > 1:

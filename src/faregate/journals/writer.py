@@ -62,7 +62,7 @@ class Task(Generic[W]):
 class AsyncTask(Task[W]):
     """The work of a caller in asyncio, which awaits `answer`.
 
-    The writer's thread performs it, or its event loop withdraws it.
+    The writer's thread performs the work, or the caller's event loop withdraws it.
     """
 
     __slots__ = ("_waiting", "answer", "deadline")
@@ -123,9 +123,9 @@ class WaitingLoop:
         added, self._added = self._added, []
         try:
             self._submit(added)
-        except FaregateError as error:  # there is no thread
+        except FaregateError as error:  # the writer's thread could not start
             for task in added:
-                if task.withdraw():  # another thread may start later
+                if task.withdraw():  # a thread that starts later must not perform it
                     task.error = type(error)(str(error))
                     task.notify()
 
@@ -133,7 +133,7 @@ class WaitingLoop:
         now = self.loop.time()
         late = [task for task in self.tasks if task.deadline <= now]
         for task in late:
-            if task.answer.cancelled():  # if it was not begun, no other code forgets it
+            if task.answer.cancelled():  # one that was not begun is removed only here
                 self.tasks.pop(task)
             elif task.withdraw():
                 task.error = self._make_error()
@@ -145,7 +145,7 @@ class WaitingLoop:
 
 
 def answer_all(batch: list[Task[Any]]) -> None:
-    """Wake each caller, and each event loop once: that is a system call."""
+    """Wake each caller. Wake each event loop once, because that is a system call."""
     by_loop: dict[Callable[..., object], list[Task[Any]]] = {}
     for task in batch:
         if task.call_in_loop is None:
@@ -301,7 +301,7 @@ class _WriterThread(threading.Thread):
         self._execute = execute
 
     def run(self) -> None:
-        """Keep no reference to the store while waiting."""
+        """Perform batches until there is a None. While it waits, the thread keeps no reference to the store."""
         try:
             while (first := self._queue.get()) is not None:
                 batch = _take_batch(self._queue, first)
