@@ -93,13 +93,13 @@ _WITHHELD = ("pathsend", "zerocopysend", "trailers", "push", "early_hint")
 class PaywallResponder:
     """Stands between an application and its server, and sends what its checkout lets out.
 
-    `server_scope` is the scope as the server gave it, `scope` the one for the application. `shared` objects
-    belong to all requests.
+    `server_scope` is the scope as the server gave it, `scope` the one for the application. `shared` is the
+    state of the lifespan, whose values belong to all requests.
     """
 
     # Defaults of the class: most requests reach no paid handler.
     asking_scope: Mapping[str, Any] | None = None
-    """The scope of the handler that asked for a payment, of a request without one."""
+    """In a request without a payment: the scope of the handler that asked for one."""
     _is_open = False
     """Whether there is a checkout."""
     _state = NEW
@@ -123,7 +123,7 @@ class PaywallResponder:
     _routed_status: int | None = None
     """The status of the route's response, as seen by the probes around the routers."""
     _probe: object = None
-    """The probe that saw the response first: of routers in each other, that of the innermost."""
+    """The probe that saw the response first: with nested routers, the probe of the innermost."""
     _relayed_status = 0
     _is_relaying = False
     """Whether a router has begun a paid response, and not sent its last chunk."""
@@ -225,7 +225,7 @@ class PaywallResponder:
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
             checkout.check_path(path, scope.get("root_path", "") + path)
-        # A router makes it anew for each call of a handler; none has yet where a prefix is sold.
+        # A router makes it anew for each call of a handler. For a sold prefix no router has run yet.
         call = scope.get("path_params")
         if call is not None and call is not self._server_scope.get("path_params"):
             checkout.begin_call(call)
@@ -235,7 +235,7 @@ class PaywallResponder:
         checkout.find_handler = partial(find_handler, scope)
         checkout.find_operation = partial(find_operation, scope)
         if self._has_told:
-            # Quart is about to cancel the handler: now nothing is begun that would stay open.
+            # Quart is about to cancel the handler. Let it, before a payment is begun that would stay open.
             for _ in range(5):
                 await anyio.sleep(0)
         payment = await checkout.aauthorize(
@@ -247,13 +247,16 @@ class PaywallResponder:
         return payment
 
     def _prepare_work(self, scope: Mapping[str, Any]) -> Callable[[], None]:
-        # In place: a middleware in between may have copied the scope, but not this.
+        # Change the dict in place: middleware may have copied the scope, but the copy shares this dict.
         for name in _WITHHELD:
             self._scope["extensions"].pop(f"http.response.{name}", None)
         return take_snapshot(self._server_scope, scope, self._shared).restore
 
     async def receive(self) -> Message:
-        """The payer's messages. Once its payment is authorized, a disconnect of the payer is kept back."""
+        """Return the payer's next message.
+
+        While a payment is authorized or worked for, a disconnect after the whole body is kept back.
+        """
         lock = self._get_receive_lock()
         try:
             # Without a checkpoint: `is_disconnected` of Starlette asks in a scope that is cancelled.
@@ -273,7 +276,8 @@ class PaywallResponder:
             if self._has_received:
                 await self._wait_closed()
             else:
-                # uvicorn disconnects before it ends an empty body: a handler that reads it would wait.
+                # uvicorn may send the disconnect in place of the end of an empty body, for which a handler
+                # would wait.
                 message = {"type": "http.request", "body": b"", "more_body": False}
         self._has_received = True
         self._has_told = self._has_told or message["type"] != "http.request"
@@ -348,7 +352,7 @@ class PaywallResponder:
         if message["type"] == _START and type(message.get("headers", ())) not in _SEQUENCES:
             message = {**message, "headers": list(message["headers"])}  # they are read more than once
         if self._has_probes and message["type"] == _START and not self._is_resending:
-            # Free, and from no route.
+            # What no route made may be a copy of a result: compare it first.
             is_sold_here = self._is_open and self.checkout.state not in _NOT_SOLD
             is_unrouted = not is_sold_here and message["status"] != self._routed_status
             if is_unrouted and may_be_copy(message) and not self._is_answered_inside(message):
@@ -534,7 +538,7 @@ class PaywallResponder:
             self._close()
 
     def _prepare_replacement(self, error: Exception) -> None:
-        """Prepare the answer in case an exception handler makes a non-error of what a sold handler raised."""
+        """Prepare the answer in case a sold handler's exception is answered with what is no error."""
         if self._is_sent:  # this exception gets no response any more
             return
         if self._is_open and self.checkout.transaction_id is not None:
@@ -607,7 +611,8 @@ class PaywallResponder:
             return
         self._is_sent = True
         if not response.released and self._session is not None:
-            # What ran before the price may have changed it. By its cookie, a payer who returns is recognised.
+            # Code that ran before the price may have changed the session. A payer who returns is recognised
+            # by its cookie.
             self._session.restore()
         elif response.released and "session" in self._server_scope:
             self._share_session()
@@ -643,7 +648,7 @@ def _find_pause(receive: Receive) -> float | None:
 def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine to its first wait, which is for a future of asyncio, and close it there.
 
-    A scope that is cancelled at once does the same in two turns of the loop and 80 calls.
+    A cancel scope that is cancelled at once would do the same, in two turns of the loop and 80 calls.
     """
     try:
         coroutine.send(None)
@@ -653,7 +658,7 @@ def _run_until_it_waits(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 async def _cancel_soon(scope: anyio.CancelScope, pause: float) -> None:
-    """Cancel after so many seconds, and 20 turns of the event loop: a turn of a busy one takes longer."""
+    """Cancel after `pause` seconds and 20 turns of the event loop: a turn of a busy one may take longer."""
     await anyio.sleep(pause)  # one sleep, not several: uvloop rounds below a millisecond to zero
     for _ in range(20):
         await anyio.sleep(0)
@@ -703,7 +708,7 @@ def _find_replacement(scope: Mapping[str, Any], error: Exception) -> Response | 
     """Find the response that was prepared for an exception; None if no sold handler raised it."""
     if _REPLACEMENT in scope:
         return cast(Response, scope[_REPLACEMENT])
-    # An application may raise one object twice.
+    # An application may raise one exception object in two requests.
     headers, replacement = getattr(error, _REPLACEMENT, (None, None))
     return replacement if headers is not None and headers is scope.get("headers") else None
 
@@ -728,7 +733,7 @@ _HANDLED = (
 
 
 async def _ask_with_scope(scope: Mapping[str, Any], choose: Choose) -> object:
-    """Give what `choose` returns or raises: no framework is here to answer an error."""
+    """Return what `choose` returns, or the exception that it raises: no framework answers it here."""
     try:
         chosen = choose(scope)
         return await chosen if isawaitable(chosen) else chosen

@@ -74,7 +74,7 @@ ReadRequest = Callable[[], IncomingRequest]
 ReadBody = Callable[[int], bytes | None]
 """Reads a body of this length, and leaves it to be read again; None if it ends early."""
 FindBypass = Callable[[int], Bypass | None]
-"""Finds what answered with this status in a paid handler's place; None if that may leave."""
+"""Finds what answered with this status in place of a paid handler; None if the answer may leave."""
 
 
 class SkipHandler(Exception):
@@ -87,7 +87,7 @@ class SkipHandler(Exception):
 
 @dataclass(slots=True)
 class Work:
-    """The work of one request, which may take `seconds`: its time, its trace, and what it writes beside.
+    """The work of one request: its time, at most `seconds`, its trace, and how to undo what it writes.
 
     Free work has no limit. `undo` is set for a handler; `span` traces it.
     """
@@ -140,7 +140,7 @@ class Checkout:
     price or a copied result: the adapter cuts the response, also if the handler goes on.
     """
 
-    # Defaults are on the class, and what can be made later is: most requests reach no paid handler.
+    # Defaults are on the class, and values that can wait are made later: most requests reach no paid handler.
     payment: Payment | None = None
     find_route: FindRoute | None = None
     find_handler: FindHandler | None = None
@@ -149,7 +149,7 @@ class Checkout:
     is_body_recorded = True
     """Whether the whole body of the result is recorded, so that copies of it are found."""
     recorded = b""
-    """The body that was recorded as it came from the handler; something behind may have changed it since."""
+    """The body as the handler or its router sent it; middleware outside may have changed it since."""
     has_payer_left: HasPayerLeft | None = None
     """Finds whether the payer waits no longer; None if the adapter cannot tell."""
     most_settle_wait = math.inf
@@ -157,7 +157,7 @@ class Checkout:
     answerer = Answerer.HANDLER
     """Who made the response that is buffered."""
     has_answered_result = False
-    """Whether the handler has answered with what may be a result; something may make an error of it."""
+    """Whether the handler has answered with what may be a result; middleware may make an error of it."""
     is_prefix_called = False
     """Whether a handler below the sold prefix was called with this payment."""
     has_called_handler: bool | None = None
@@ -171,7 +171,7 @@ class Checkout:
     _offers_at_start: float = math.inf
     """How many offers had been made when a response of the application began; infinite before."""
     has_transaction = False
-    """Whether the work has a transaction: its result is charged if it is sold. False where access is free."""
+    """Whether the work has a transaction: if it succeeds, its payer is charged. False if access is free."""
     _body_digest = ""
     _expected: Offer | None = None
     """The offer that the handler has to await; see `expect`."""
@@ -266,11 +266,11 @@ class Checkout:
             self._body_digest = digest_body(body, self.incoming.content_type) if body else EMPTY_DIGEST
 
     def check_path(self, *paths: str) -> None:
-        """Check that a handler is reached by the path of the request, which `paths` spell.
+        """Check that the router got the path of the request. `paths` are spellings of the path that it got.
 
         A slash at its end may be missing or be there: routers such as Litestar's strip it themselves.
-        Something between the paywall and the router that rewrites paths may also answer for a handler whose
-        price is not found by the path of the request. Raises `ConfigurationError`.
+        Code that rewrites paths between the paywall and the router could also lead a request to a sold
+        handler that the paywall does not find by the request's own path. Raises `ConfigurationError`.
         """
         if self.state in (NEW, SOLD_INSIDE) and self.path_match.is_path:
             incoming = self.incoming
@@ -307,7 +307,7 @@ class Checkout:
     def start_work(self, prices_inside: int = 0) -> None:
         """Note that the handler runs now: its payment may be asked for only `prices_inside` times more.
 
-        That is how many more decorators with the same offer are below this one.
+        `prices_inside` is how many more decorators with the same offer are below this one.
         """
         if self._asks_left is None:
             self._asks_left = prices_inside
@@ -322,7 +322,7 @@ class Checkout:
             self._raise_late_price(sold)
 
     def _admit(self, offer: Offer) -> bool:
-        """Return whether the flow is to be started; if not, it was, or the payer's answer is decided.
+        """Return whether to start the flow. False: it was started, or the payer's answer is decided.
 
         Raises `ConfigurationError`.
         """
@@ -353,7 +353,8 @@ class Checkout:
             # What a handler sends over the connection itself leaves before its payment is proven.
             self.refuse(400, "upgrade_not_sold", _UPGRADE_NOT_SOLD)
         if incoming.request.method == "OPTIONS" and self.state is not DECIDED:
-            # Costs nothing and runs nothing. CORS is a middleware's, outside: a 402 needs it as well.
+            # OPTIONS costs nothing and runs no handler. CORS is for middleware outside of the paywall: a 402
+            # needs its headers, too.
             self._decide(Response(204, (responses.NO_STORE,)))
         if self.state is DECIDED:
             return False
@@ -375,7 +376,7 @@ class Checkout:
         raise ConfigurationError(mistake)
 
     def _raise_late_price(self, offer: Offer) -> NoReturn:
-        """Cut a response that is on its way: the rest of it is sold. Raises `ConfigurationError`."""
+        """Cut off a response that has begun: the rest is not paid. Raises `ConfigurationError`."""
         self.late = self._mistake = ConfigurationError(
             f"The payment of {offer.sells!r} was asked for after the response began. Ask before."
         )
@@ -431,7 +432,10 @@ class Checkout:
         return self.path_match.prefix
 
     def _find_operation(self) -> tuple[str, Operation] | None:
-        """Find what a catalogue lists of the request, None for nothing. A framework's errors stop no sale."""
+        """Return the route and the OpenAPI operation that a catalogue lists; None if it lists nothing.
+
+        A framework's errors stop no sale.
+        """
         route: PathTemplate | None = None
         operation: Operation | None = {}
         with suppress(Exception):
@@ -485,7 +489,7 @@ class Checkout:
         """
         error = ConfigurationError(mistake)
         if self.state is FREE:
-            self.late = error  # a response is on its way, and takes no other
+            self.late = error  # a response has begun, and no other can replace it
         self._decide_mistake(error)
         raise error
 
@@ -507,7 +511,7 @@ class Checkout:
     def mark_sold_inside(self, status: int | None = None) -> None:
         """Leave the payment to another paywall, between this one and the handler.
 
-        `status` is that of its answer, when there is one.
+        `status` is the status of the other paywall's answer, once there is one.
         """
         if self.state is NEW:
             self._move(SOLD_INSIDE)
@@ -557,9 +561,10 @@ class Checkout:
         return ANSWERS.has(self.incoming.request, status, headers, self.request_start)
 
     def check_body(self, body: Iterable[bytes]) -> None:
-        """Withhold the body of a result in an answer without a handler. Raises `ConfigurationError`.
+        """Withhold a result's body from an answer without a call of a handler. Raises `ConfigurationError`.
 
-        A cache that keeps bodies alone loses the mark of a result, and its key may lead to a free address.
+        A cache that stores only bodies loses the mark of a result, and may serve the body from a free
+        address.
         """
         if self.has_called_handler is False:
             whole = b"".join(body)
@@ -720,7 +725,8 @@ class Checkout:
         if is_result and self.is_body_recorded and (body := buffer.body) != self.recorded:
             RESULTS.add(body)
         elif not (is_result or self._is_error_billed(buffer.status)) and RESULTS.is_copy(buffer.body):
-            # As from a cache that answers failed work with what it kept: that was not paid for now.
+            # A cache may have answered failed work with an earlier result, for which this payment does not
+            # pay.
             was_result = True
             log("sale", logging.WARNING, _STALE, buffer.status, self.transaction_id)
         # A framework may have caught these errors; what it answered instead is not sold.
@@ -742,7 +748,7 @@ class Checkout:
         answer = self._answer = self._present(answer)
         if self.outer is not None:
             self.outer.mark_sold_inside(answer.status)
-        if self.state is COMPLETING:  # CLOSED: the server left, and this went on
+        if self.state is COMPLETING:  # CLOSED if the request ended while the flow went on
             self._move(COMPLETED)
         if self._work is not None:
             self._work.restore(is_released=answer.released)

@@ -41,8 +41,8 @@ def inspect_handler(
     """Find the offers of a handler and of the dependencies that are solved before it.
 
     `dependant` is FastAPI's tree of dependencies; those in `overrides` are replaced, as in tests. `follow`
-    lists what the handler calls: `walk_chain` for one that may hold other handlers, too. `dependencies` are
-    those in the list of a route, which FastAPI reads when it makes the route.
+    lists what the handler calls: `walk_chain` for a handler that may also hold other handlers.
+    `dependencies` are those in the list of a route, which FastAPI reads when it makes the route.
     """
     offers, unpriced = dict[Offer, None](), None
     for part in follow(handler, through_self=True):

@@ -85,8 +85,8 @@ class SettlementWrite(Enum):
     """The settlement was recorded before, and no other worker has delivered the result: the sale is not
     counted again.
 
-    So is a settlement whose row is gone, or was replaced by a new row of the proof: a row is removed only
-    some time after its end, so its sale was counted.
+    It is also returned for a settlement whose row is gone, or was replaced by a new row of the proof: a row
+    is removed only some time after its end, so its sale was counted.
     """
     DELIVERED_ELSEWHERE = "delivered elsewhere"
     """Another worker has delivered the result: it must not leave again."""
@@ -123,7 +123,7 @@ class ClientMismatch:
 class ClientUnverified:
     """The client of the first request cannot be recognised with certainty.
 
-    It had no credentials and its result was delivered, or its signed cookie has another time by now. The
+    It had no credentials and its result was delivered, or its cookie was signed at another time. The
     request may come from a stranger who can rebuild the proof. Claim again with `ReplayPolicy.PROVEN_PAYER`
     if only the payer can know it.
     """

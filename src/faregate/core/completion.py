@@ -154,8 +154,9 @@ def complete_success(
 def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
     """Whether a payer waits for the result, as far as the server tells.
 
-    A quick sale looks only once, just before the result leaves (`is_last`). That look is always made, because
-    on a busy server the request may have waited before the sale began, and its payer may have left.
+    In a quick sale the server is asked only once, just before the result leaves (`is_last`). That look is
+    always made, because on a busy server the request may have waited before the sale began, and its payer
+    may have left.
     """
     if request is None or request.has_payer_left is None:
         return request is not None
@@ -316,14 +317,14 @@ def close_paid(backend: Backend, payment: PendingPayment, receipt: str, reason: 
 
 
 def schedule_retry(backend: Backend, payment: PendingPayment) -> Flow[bool]:
-    """Give the lease back; the row stays owed. False: the row is stuck, as of now or from before."""
+    """Give the lease back; the row stays open. False: the row is stuck, as of now or from before."""
     schedule = partial(backend.journal.schedule_retry, payment.lease)
     action = "schedule a retry of the payment"
     return (yield from _write(backend, action, schedule, True, payment.transaction_id))
 
 
 def postpone(backend: Backend, payment: PendingPayment) -> Flow[None]:
-    """Give the lease back for long: the row is another seller's to finish."""
+    """Give the lease back, and make the row due much later: another seller has to finish it."""
     put_off = partial(backend.journal.postpone, payment.lease)
     yield from _write(backend, "postpone the payment", put_off, None, payment.transaction_id)
 
@@ -364,7 +365,7 @@ def _write(
 ) -> Flow[T]:
     """Write to the journal. If that fails, log that it could not do `action`, and return `otherwise`.
 
-    A row that is not written stays owed, and the sweep ends it.
+    A row that is not written stays open, and the sweep ends it.
     """
     try:
         written: T = yield write()

@@ -5,8 +5,8 @@ Rules
   payment header.
 - Everything the paywall says is `Cache-Control: private, no-store`: a shared cache must never hand a
   paid result, or a stale 402, to another client.
-- Whatever speaks of payment lets a browser's script read the payment headers, where the app allows its
-  origin (CORS): without that header of the app's own, ours says nothing.
+- A response about a payment lets a browser's script read the payment headers, where the application's
+  own CORS headers allow its origin (`Access-Control-Expose-Headers`).
 - Bodies made here are `{code, message}` and, where there is one, `transaction_id`, which is also in
   `Faregate-Transaction`. They reflect nothing a payer sent and tell nothing of the seller's setup.
 """
@@ -84,7 +84,7 @@ _HOP_BY_HOP = frozenset(
 
 
 def build_settlement(settlement: Settlement, transaction_id: str) -> Response:
-    """Build the payer's response, unless the payment failed: then they get fresh instructions."""
+    """Build the payer's response. Raises `ValueError` for a payment that failed: it gets new instructions."""
     match settlement:
         case PaymentProven(result, payment_response):
             return build_paid(result, payment_response, transaction_id)
@@ -257,7 +257,7 @@ def _find_headers(reply: Response, *names: str) -> Headers:
 
 
 def _filter_headers(headers: Headers) -> Headers:
-    """The handler's headers less payment, hop-by-hop and any caching looser than ours."""
+    """Leave out payment headers, hop-by-hop headers, and those that allow more caching than ours."""
     kept = [pair for pair in headers if _find_kind(pair[0]) is not _DROPPED]
     if forbids_storing(headers):
         return tuple(kept)
@@ -305,7 +305,7 @@ _OWN_CACHING = {"cache-control": _CACHE_CONTROL, "expires": _EXPIRES}
 
 
 def forbids_storing(headers: Headers) -> bool:
-    """Whether no cache may keep a response with these headers, its payer's own included."""
+    """Whether no cache may keep a response with these headers, the payer's own cache included."""
     directives: set[str] = set()
     for name, value in headers:
         kind = _find_kind(name)

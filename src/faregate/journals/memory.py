@@ -45,7 +45,7 @@ from faregate.journals.states import CLAIMED, FINAL, STUCK
 from faregate.x402.headers import find_authorization
 
 _STALE_ENTRIES = 1000
-"""How many entries of the heap of expiries may be of no use, beside as many as there are rows."""
+"""The heap of expiries is rebuilt when its stale entries outnumber the rows by more than so many."""
 
 
 class MemoryJournal:
@@ -156,7 +156,8 @@ class MemoryJournal:
         return Fingerprint(claimant.request, frozenset(client), claimant.body_digest, named)
 
     def _hash(self, text: str) -> bytes:
-        # No hash leaves this process, so a secret in front of the text does, at half the time of an HMAC.
+        # No hash leaves this process, so a secret in front of the text is enough, and takes half the time of
+        # an HMAC.
         return sha256(self._pepper + text.encode()).digest()
 
     def _holder(self) -> Holder:
@@ -271,7 +272,8 @@ class MemoryJournal:
             changed = row.record_settlement(lease, payment_response, receipt, delivered, now, self._policy)
             if changed:
                 if self._purchases.get(row.purchase, row.key) != row.key:
-                    row.free_purchase()  # the delivery was taken back, and another payment has it by now
+                    # The delivery was taken back, and another payment has the purchase by now.
+                    row.free_purchase()
                 self._note_purchase(row)
                 self._note_expiry(row)
             return row.describe_settlement(lease, was_settled, changed)
@@ -359,7 +361,7 @@ class MemoryJournal:
             return self._lease(row, now) if row is not None and is_free else None
 
     def _lease(self, row: Row, now: float) -> PendingPayment:
-        """Move the row to the end of the queue, so that a sweep finds the next due row at the front."""
+        """Lease the row, and move it to the end of the queue: a sweep finds the next due row at the front."""
         self._owed[row.key] = self._owed.pop(row.key)
         row.lease_to(self._holder(), now + self._policy.completion_lease, now)
         return row.to_pending_payment("")

@@ -54,7 +54,7 @@ class LockingStore(Protocol):
     owner_locks: OwnerLocks | None
 
     def list_owners(self, now: float) -> list[str]:
-        """List the owners of leases of open rows that are not over at their time."""
+        """List the owners of open rows whose lease has not run out by its time."""
         ...
 
 
@@ -63,7 +63,7 @@ def get_locks(store: RowStore) -> OwnerLocks | None:
 
 
 def name_owner(kind: str, place: str, number: int) -> str:
-    """Make an owner's id: which kind of lock it has, where that is, and its number (60 bits there)."""
+    """Make an owner's id of the kind of its lock, the lock's place, and its number (60 bits) there."""
     return f"{kind}{place}-{number:015x}"
 
 

@@ -77,18 +77,18 @@ class Due(NamedTuple):
 
 COLUMNS = tuple(Record.__annotations__)
 PAGE = 100
-"""Rows read at once when all are."""
+"""How many rows a call that reads all rows reads at once."""
 PURGE_WITH_INSERT = 8
 """Expired rows deleted with each new one: more than come in, and too few to be noticed."""
 PURGE_SECONDS = 1.0
-"""Expired rows are looked for with each new row while there are any, and else so often."""
+"""A new row looks for expired rows if the last look found as many as it may, or was so long ago."""
 OWNER_RETENTION = 3600.0
 """An owner that died is forgotten after so many seconds."""
 ENCRYPTED = ("proof", "request_line", "payer", "payment_response", "receipt", "result")
 
 
 def may_be_removed(record: Record, now: float) -> bool:
-    """Whether its time is over. That a settled row was paid is remembered for longer than its result."""
+    """Whether a row has expired. That a settled row was paid is remembered for longer than its result."""
     until = record["expires_at"]
     if record["state"] == SETTLED.value:
         # A result that its payer has not fetched is served until a sweep removes it.
@@ -116,9 +116,9 @@ class PurchaseTaken(Exception):
 class RowStore(Protocol):
     """The rows of one namespace. Each write is atomic; once it returned, it survives a crash of the process.
 
-    A write may be repeated when its response was lost. A store need not recognise that: a journal that learns
-    that the row has another stamp reads it, and knows its own stamps. Calls come from any thread. Raises
-    `JournalError`.
+    A write may be repeated when its response was lost. A store need not recognise a repeated write: if a
+    write finds another stamp, the journal reads the row, and recognises a stamp of its own. Calls come from
+    any thread. Raises `JournalError`.
 
     Rows are found without their `result`, which may be large: it is None, and read with `find_result`.
     """
@@ -135,7 +135,8 @@ class RowStore(Protocol):
     def find_authorization(self, hashes: Sequence[str], own: bytes, now: float) -> Record | None:
         """Find a row with one of these hashes of an authorization, and with another key than `own`.
 
-        Not one that is closed or may be removed. One with a transaction comes before one without.
+        Leave out rows that are `UNPAID` and rows that may be removed. A row with a transaction comes before
+        one without.
         """
         ...
 
@@ -158,7 +159,7 @@ class RowStore(Protocol):
     def replace(self, key: bytes, stamp: int, changes: Mapping[str, Any], durable: bool) -> bool:
         """Change the row if it still has this stamp; `changes` contain a new one.
 
-        A `durable` write also survives a power cut, and takes the earlier writes along. Raises
+        A `durable` write survives a power cut, and so do all writes before it. Raises
         `TransactionTaken`, `PurchaseTaken`.
         """
         ...
@@ -225,7 +226,7 @@ class RowStore(Protocol):
         ...
 
     def drop_results(self, now: float, limit: int) -> int:
-        """Make rows without a result of up to `limit` delivered ones that have expired; return how many.
+        """Drop the results of up to `limit` delivered rows that have expired; return how many. Keep the rows.
 
         See `Row.drop_result`. Each gets a stamp that no process makes: a negative one.
         """

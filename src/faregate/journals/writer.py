@@ -301,7 +301,7 @@ class _WriterThread(threading.Thread):
         self._execute = execute
 
     def run(self) -> None:
-        """Perform batches until there is a None. While it waits, the thread keeps no reference to the store."""
+        """Perform batches until there is a None. While it waits, it keeps no reference to the store."""
         try:
             while (first := self._queue.get()) is not None:
                 batch = _take_batch(self._queue, first)
