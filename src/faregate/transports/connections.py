@@ -155,8 +155,10 @@ def _poll(connection: HasFileno, seconds: float, *, for_writing: bool = False) -
     """Wait so many seconds for a socket to be readable, or writable; return whether it is."""
     if not hasattr(select, "poll"):
         # Windows, and under gevent.
-        waited_for = ([], [connection]) if for_writing else ([connection], [])
-        return any(select.select(*waited_for, [], seconds))
+        waited_for: list[HasFileno] = [connection]
+        nothing: list[HasFileno] = []
+        read, written = (nothing, waited_for) if for_writing else (waited_for, nothing)
+        return any(select.select(read, written, [], seconds))
     poll = select.poll()
     poll.register(connection, select.POLLOUT if for_writing else select.POLLIN)
     return bool(poll.poll(seconds * 1000))
