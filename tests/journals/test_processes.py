@@ -171,7 +171,7 @@ def slow(connection):
     began.set()
     assert let_go.wait(30)
 def until(count):
-    while file.writer._queue.qsize() < count: time.sleep(0.001)
+    while len(file.writer._turn.waiting) < count: time.sleep(0.001)
 won = []
 def claim(number):
     claim = journal.claim(f"proof {number}", HERE)

@@ -13,7 +13,7 @@ import pytest
 
 from faregate.core.claim_types import SettlementWrite
 from faregate.errors import JournalError
-from faregate.journals.sqlite import database
+from faregate.journals import writer
 from faregate.journals.sqlite.batch import Change
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.store import TransactionTaken
@@ -158,23 +158,56 @@ def test_a_lone_thread_writes_itself_and_the_main_thread_lets_the_writer(file: S
     assert file.call(interruptible, may_be_interrupted=True) == threading.main_thread().name
 
 
-def test_threads_that_write_at_the_same_time_let_the_writer(
-    file: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_CONTENDED_SECONDS", 60)
-    slow, names = Slow(), list[str]()
-    threads = [threading.Thread(target=file.write, args=[slow])]
-    threads.append(threading.Thread(target=lambda: names.append(find_writer(file))))
+def is_waiting(file: SqliteDatabase, many: int) -> bool:
+    return len(file.writer._turn.waiting) == many
+
+
+def test_of_threads_that_write_at_the_same_time_one_writes_for_all(file: SqliteDatabase) -> None:
+    statements, names, slow = list[str](), list[str](), Slow()
+    file.write(lambda connection: connection.set_trace_callback(statements.append))
+
+    def write(act: Act) -> None:
+        def write_and_name(connection: sqlite3.Connection) -> str:
+            act(connection)
+            return threading.current_thread().name
+
+        names.append(file.write(write_and_name))
+
+    threads = [threading.Thread(target=write, args=[slow])]
+    threads += [threading.Thread(target=write, args=[note(number)]) for number in range(5)]
     threads[0].start()
     assert slow.began.wait(30)
-    threads[1].start()
-    wait_until(lambda: file._contended_at > 0)
+    for number, thread in enumerate(threads[1:], 1):
+        thread.start()
+        wait_until(partial(is_waiting, file, number))
     slow.let_go.set()
     for thread in threads:
         thread.join(30)
-    assert [*names, find_writer_for_thread(file)] == ["faregate journal"] * 2
-    monkeypatch.setattr(database, "_CONTENDED_SECONDS", 0)
-    assert find_writer_for_thread(file) != "faregate journal"
+    assert names[0] == threads[0].name
+    assert len({*names[1:]}) == 1
+    assert notes(file) == list(range(5))
+    assert statements.count("COMMIT") == 3  # of who asked for this, the slow one's, and theirs
+
+
+def test_the_main_thread_writes_for_no_other(file: SqliteDatabase) -> None:
+    """What a signal handler raises there ends its own write only."""
+    names, slow = list[str](), Slow()
+    name = Change(lambda _: threading.current_thread().name)
+    threads = [threading.Thread(target=file.write, args=[slow])]
+    threads.append(threading.Thread(target=lambda: names.append(file.call(name))))
+    threads[0].start()
+    assert slow.began.wait(30)
+    letting_go = threading.Timer(0.2, slow.let_go.set)
+    letting_go.start()
+    task = writer.Task(name)
+    task.notify = lambda: names.append(task.result)
+    file.writer._turn.waiting.append(task)
+    assert file.call(name, may_be_interrupted=True) == threading.main_thread().name
+    assert names == []
+    threads[1].start()
+    for thread in (*threads, letting_go):
+        thread.join(30)
+    assert names == [threads[1].name] * 2
 
 
 def test_two_hundred_threads_share_one_commit_and_each_gets_its_own_answer(file: SqliteDatabase) -> None:

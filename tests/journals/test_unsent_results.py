@@ -1,20 +1,16 @@
 """Whether a result left whose sender died soon after recording the delivery. With killed processes."""
 
-import math
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
+from threading import Thread
 
 import pytest
 
 from faregate.core.claim_types import EarlierPayment, Replayable
-from faregate.journals import writer
 from faregate.journals.persistent import PersistentJournal
 from faregate.journals.postgres.store import PostgresStore
 from faregate.journals.row_rules import UNSENT_SECONDS
-from faregate.journals.sqlite import database as sqlite_database
 from faregate.journals.sqlite.database import SqliteDatabase
 from faregate.journals.sqlite.store import SqliteStore
 from tests.core.flow_script import ACR
@@ -184,28 +180,19 @@ def test_next_purchases_in_one_batch_of_sqlite_begin_together(
     leases = [fresh(journal.claim(signed(10 + number, payer), HERE)) for number, payer in enumerate(payers)]
     changes = count_changes(journal)
     database: SqliteDatabase = getattr(journal, "_store")._database  # noqa: B009
-    monkeypatch.setattr(sqlite_database, "_CONTENDED_SECONDS", math.inf)  # no thread writes itself
     begun: list[object] = []
 
     def start(number: int) -> None:
         lease, transaction_id = leases[number], f"txn_next_{number}"
         begun.append(journal.record_transaction(lease, transaction_id, ACR, WORK_SECONDS, HERE))
 
-    take, is_taken = writer._take_batch, Event()
-
-    def take_and_tell(*arguments: Any) -> Any:
-        batch = take(*arguments)
-        is_taken.set()
-        return batch
-
-    monkeypatch.setattr(writer, "_take_batch", take_and_tell)
-    with database._executing:  # the first one is taken by the writer, and the others wait together
+    with database._executing:  # the first thread has the turn, and the others wait together
         threads = [Thread(target=start, args=(number,)) for number in range(3)]
         threads[0].start()
-        assert is_taken.wait(30)
+        assert eventually(database.writer._turn.lock.locked)
         for thread in threads[1:]:
             thread.start()
-        assert eventually(lambda: database.writer._queue.qsize() == 2)
+        assert eventually(lambda: len(database.writer._turn.waiting) == 2)
     for thread in threads:
         thread.join()
     assert begun == [True] * 3

@@ -157,7 +157,7 @@ def writing(journal: SqliteDatabase, waiting: int) -> Generator[ThreadPoolExecut
         assert began.wait(30)
         yield pool
         end = time.monotonic() + 30
-        while journal.writer._queue.qsize() < waiting:
+        while len(journal.writer._turn.waiting) < waiting:
             assert time.monotonic() < end
         may_end.set()
         first.result()

@@ -1,8 +1,8 @@
-"""One thread per process and store performs what all callers ask for, in batches.
+"""One thread at a time performs what all callers ask for, in batches.
 
 A batch is what was queued while the last one was performed. A store commits it with one sync, or sends it in
-one round trip. Threads and event loops share the queue. Callers are answered after the commit: a thread by
-its own lock, an event loop with one call per batch.
+one round trip. It is performed by the writer's own thread, or by a thread that calls `perform`. Callers are
+answered after the commit: a thread by its own lock, an event loop with one call per batch.
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import queue
 import sys
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -164,6 +165,19 @@ def _notify_all(tasks: list[Task[Any]]) -> None:
 
 # The writer
 
+
+class _Turn:
+    """The turn to perform a batch."""
+
+    __slots__ = ("lock", "waiting")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """Held by the thread that performs a batch."""
+        self.waiting = deque[Task[Any]]()
+        """The tasks of the threads that wait for the lock."""
+
+
 _Queue: TypeAlias = "queue.SimpleQueue[list[Task[Any]] | None]"
 _resetting: dict[int, threading.Lock] = {}
 """Locks by process id: while a process forks, one of its threads may hold the parent's lock."""
@@ -198,6 +212,7 @@ class Writer(Generic[W]):
 
     def _replace_queue(self) -> None:
         self._thread: _WriterThread | None = None
+        self._turn = _Turn()
         # Looked up when it is needed: gevent may have replaced it since this module was imported.
         self._queue: _Queue = queue.SimpleQueue()
         weakref.finalize(self, self._queue.put, None).atexit = False
@@ -217,6 +232,51 @@ class Writer(Generic[W]):
         finally:
             task.withdraw()
         return task.get_result()
+
+    def perform(self, work: W) -> Any:
+        """Perform `work` in this thread, with what other callers wait for by then.
+
+        A thread that comes meanwhile waits for its turn, and finds its work done, or performs it. No other
+        thread is woken for a lone write. The main thread performs its own work only: what a signal handler
+        raises there would end that of the others, too.
+        """
+        if self._pid != os.getpid():
+            self._check_process()
+        task, turn = Task(work), self._turn
+        if not turn.lock.acquire(blocking=False):
+            self._wait_and_perform(task, turn)
+            return task.get_result()
+        try:
+            execute = self._execute()
+            if execute is None or turn.waiting or not self._queue.empty():
+                self._perform_batch(task, turn)
+            else:
+                execute([task])
+        finally:
+            turn.lock.release()
+        return task.get_result()
+
+    def _wait_and_perform(self, task: Task[W], turn: _Turn) -> None:
+        task.notify = _wake_nothing
+        turn.waiting.append(task)
+        try:
+            if not turn.lock.acquire(timeout=self._timeout):
+                if task.withdraw():
+                    raise self._make_error()
+                turn.lock.acquire()
+            try:
+                if task.try_begin():  # else the thread that had the turn has done the work
+                    self._perform_batch(task, turn)
+            finally:
+                turn.lock.release()
+        finally:
+            task.withdraw()
+
+    def _perform_batch(self, task: Task[W], turn: _Turn) -> None:
+        task.notify = _wake_nothing
+        is_main = threading.current_thread() is threading.main_thread()
+        batch = [task] if is_main else _take_batch(self._queue, turn.waiting, [task])
+        _perform(batch, self._execute())
 
     def acall(self, work: W) -> Awaitable[Any]:
         """Perform `work` and await it. If the caller is cancelled, what was begun is performed anyway."""
@@ -275,7 +335,7 @@ class Writer(Generic[W]):
 
     def _start(self) -> None:
         check_threads()
-        self._thread = _WriterThread(self._queue, self._execute)
+        self._thread = _WriterThread(self._queue, self._turn, self._execute)
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -294,29 +354,41 @@ def check_threads() -> None:
 class _WriterThread(threading.Thread):
     """Performs what is queued, until there is a None in the queue."""
 
-    def __init__(self, tasks: _Queue, execute: "weakref.WeakMethod[Any]") -> None:
+    def __init__(self, tasks: _Queue, turn: _Turn, execute: "weakref.WeakMethod[Any]") -> None:
         super().__init__(name="faregate journal", daemon=True)
         self.has_ended = False
         self._queue = tasks
+        self._turn = turn
         self._execute = execute
 
     def run(self) -> None:
         """Perform batches until there is a None. While it waits, it keeps no reference to the store."""
         try:
             while (first := self._queue.get()) is not None:
-                batch = _take_batch(self._queue, first)
-                if batch:
-                    _perform(batch, self._execute())
+                with self._turn.lock:
+                    batch = _take_batch(self._queue, self._turn.waiting, _begin(first))
+                    if batch:
+                        _perform(batch, self._execute())
                 del first, batch
         except BaseException:
             self.has_ended = True  # what is queued from now on finds another thread
-            while batch := _take_batch(self._queue, []):
+            while batch := _take_batch(self._queue, deque(), []):
                 _perform(batch, None)
             raise
 
 
-def _take_batch(queued: _Queue, first: list[Task[Any]]) -> list[Task[Any]]:
-    batch = [task for task in first if task.try_begin()]
+def _wake_nothing() -> None:
+    """Answer a thread that waits for the turn: it gets that next."""
+
+
+def _begin(tasks: Iterable[Task[Any]]) -> list[Task[Any]]:
+    return [task for task in tasks if task.try_begin()]
+
+
+def _take_batch(queued: _Queue, waiting: deque[Task[Any]], batch: list[Task[Any]]) -> list[Task[Any]]:
+    """Begin what else is queued or waits for the turn, and add it."""
+    while waiting and len(batch) < MAX_BATCH:
+        batch += _begin([waiting.popleft()])
     # Asked first: mostly it is empty, and an exception for each batch takes longer.
     while len(batch) < MAX_BATCH and not queued.empty():
         try:
@@ -326,7 +398,7 @@ def _take_batch(queued: _Queue, first: list[Task[Any]]) -> list[Task[Any]]:
         if tasks is None:
             queued.put(None)
             break
-        batch += [task for task in tasks if task.try_begin()]
+        batch += _begin(tasks)
     return batch
 
 

@@ -1,7 +1,5 @@
 """One SQLite file as this process uses it: one thread writes for all that write at the same time, in batches.
 
-A thread that writes alone writes by itself (`SqliteDatabase.call`).
-
 SQLite lets one write at a time into a file, so threads with connections of their own would only wait inside
 it, unfairly, and each would pay for a sync of its own. Rare reads use a connection of
 their own, and never wait; `try_read` uses the connection that writes, while it is free.
@@ -11,7 +9,6 @@ locks that it does not have; even its close could remove the log that the parent
 is closed before a fork, and parent and child each open their own afterwards.
 """
 
-import math
 import os
 import random
 import sqlite3
@@ -32,8 +29,6 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 0.0005, 0.0015
 """About as long as one write takes; random, so that processes that poll in step do not keep colliding."""
-_CONTENDED_SECONDS = 0.05
-"""For so long after a thread found another one writing, all of them let the writer write."""
 
 _turns: dict[str, threading.Lock] = {}
 
@@ -64,7 +59,6 @@ class SqliteDatabase:
         self._executing = threading.Lock()
         self._forking: set[int] = set()
         self.is_shared_with_service = False
-        self._contended_at = -math.inf
         self.writer: Writer[BatchPart] = Writer(self._execute, timeout, lambda: errors.busy(self.path))
         _databases.add(self)
 
@@ -87,19 +81,13 @@ class SqliteDatabase:
         return cast(T, self.call(Change(change, durable)))
 
     def call(self, work: BatchPart, *, may_be_interrupted: bool = False) -> Any:
-        """Perform `work`: in this thread if no other has written lately, else in a batch with theirs.
+        """Perform `work` in this thread, in a batch with what others write at the same time.
 
-        To hand a lone write to the writer's thread takes as long as the write. Where several threads write,
-        batches save more. What a signal handler raises in the main thread could end a write in its middle, so
-        that thread hands over, unless the write `may_be_interrupted`: it is then undone. Raises
-        `JournalError`.
+        What a signal handler raises in the main thread could end a batch in its middle, so that thread hands
+        over to the writer's, unless the write `may_be_interrupted`: it is then undone. Raises `JournalError`.
         """
-        now = time.monotonic()
-        if self._turn.locked():
-            self._contended_at = now
-        is_safe = may_be_interrupted or threading.current_thread() is not threading.main_thread()
-        if is_safe and now - self._contended_at > _CONTENDED_SECONDS:
-            return self.run_here(work)
+        if may_be_interrupted or threading.current_thread() is not threading.main_thread():
+            return self.writer.perform(work)
         return self.writer.call(work)
 
     def check_version(self) -> None:
@@ -108,12 +96,6 @@ class SqliteDatabase:
             return
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as connection:
             schema.exists(connection, self.path)  # what else is wrong, the next to open it says
-
-    def run_here(self, work: BatchPart) -> Any:
-        """Do as the writer's thread does with a batch of one, in this thread. Raises `JournalError`."""
-        task = Task(work)
-        self._execute([task])
-        return task.get_result()
 
     def try_read(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
         """Run `query` on the connection that writes; None while it is in use. Raises `JournalError`."""
