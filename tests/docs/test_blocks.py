@@ -28,6 +28,7 @@ SHOWN = {
     "mermaid": "a diagram; test_site sees it drawn",
 }
 PROGRAMS = {
+    "taskset",
     ".",
     "cd",
     "chmod",

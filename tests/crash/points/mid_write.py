@@ -37,9 +37,9 @@ def _writer(kills: Kills) -> None:
         kills.reach("batch:answer")
         answer(batch)
 
-    def taking(queue: Any, first: Any) -> Any:
+    def taking(*arguments: Any) -> Any:
         time.sleep(0.002)
-        return take(queue, first)
+        return take(*arguments)
 
     patched._perform, patched.answer_all, patched._take_batch = performing, answering, taking
 
