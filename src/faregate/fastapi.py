@@ -78,7 +78,7 @@ def _describe_partly_sold(routes: Sequence[RouteInfo]) -> Iterator[str]:
 
 
 def _identify(endpoint: object) -> tuple[int, int]:
-    """Identify a function, also among those of one name. A bound method is made anew by each read."""
+    """Identify a function, also if others have its name. Each read of a bound method makes a new object."""
     function = getattr(endpoint, "__func__", endpoint)
     return id(getattr(endpoint, "__self__", None)), id(function)
 

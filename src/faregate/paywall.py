@@ -312,7 +312,7 @@ class Paywall:
             log(
                 "sale",
                 logging.ERROR,
-                "sold resources are answered with 503, and the service is asked again on a later request: %s",
+                "paid requests get 503, and a later one asks the service again: %s",
                 error,
             )
 

@@ -26,6 +26,12 @@ from tests.support.threads import join_threads, run_in_threads, start_threads
 Act = Callable[[sqlite3.Connection], Any]
 
 
+@pytest.fixture(params=["call", "perform"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads hand over to the thread of the writer, or write for each other."""
+    monkeypatch.setattr(Writing, "way", request.param)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Generator[SqliteDatabase]:
     made = opened(tmp_path, 20)
@@ -55,7 +61,9 @@ def notes(file: SqliteDatabase) -> list[int]:
 
 
 class Writing(threading.Thread):
-    """A thread that lets the writer write once, and what came of it. It is not started."""
+    """A thread that writes once, and what came of it. It is not started."""
+
+    way = "call"
 
     def __init__(self, file: SqliteDatabase, act: Act, durable: bool = True) -> None:
         super().__init__(daemon=True)
@@ -64,10 +72,14 @@ class Writing(threading.Thread):
         self.durable = durable
         self.answer: Any = None
         self.error: BaseException | None = None
+        self.on_failing_disk = False
 
     def run(self) -> None:
+        alone(with_failing_disk(self.write)) if self.on_failing_disk else self.write()
+
+    def write(self) -> None:
         try:
-            self.answer = self.file.writer.call(Change(self.act, self.durable))
+            self.answer = getattr(self.file.writer, self.way)(Change(self.act, self.durable))
         except BaseException as error:
             self.error = error
 
@@ -90,15 +102,15 @@ class Slow:
         return self.act(connection)
 
 
-def in_one_batch(file: SqliteDatabase, *writes: threading.Thread, on_failing_disk: bool = False) -> None:
+def in_one_batch(file: SqliteDatabase, *writes: Writing, on_failing_disk: bool = False) -> None:
     """They come while another write goes on, in this order."""
     slow = Slow()
     before = Writing(file, slow, durable=False)
     if on_failing_disk:
         file.disconnect()  # the thread of the writer is started anew, by one whose disk fails
-        with_failing_disk(before.run).start()
-    else:
-        before.start()
+    for writing in (before, *writes) if on_failing_disk else ():
+        writing.on_failing_disk = True
+    before.start()
     assert slow.began.wait(30)
     for number, write in enumerate(writes, 1):
         write.start()
@@ -128,7 +140,7 @@ def alone(thread: threading.Thread) -> None:
 
 
 def waiting(file: SqliteDatabase, many: int) -> bool:
-    return file.writer._queue.qsize() == many
+    return file.writer._queue.qsize() + len(file.writer._turn.waiting) == many
 
 
 def wait_until(it_is_so: Callable[[], bool]) -> None:

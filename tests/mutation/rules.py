@@ -480,6 +480,10 @@ MUTANTS = (
     Mutant("journal-written-where-signals-raise", SQLITE + "database.py", "threading.current_thread() is not threading.main_thread()", "True", BATCH_TESTS),
     Mutant("forced-to-the-disk-by-its-first-only", SQLITE + "database.py", "any(task.work.durable for task in batch)", "batch[0].work.durable", BATCH_TESTS),
     Mutant("written-after-it-gave-up", WRITER, "                if task.withdraw():\n                    raise self._make_error()\n                wakeup", "                if True:\n                    raise self._make_error()\n                wakeup", WRITER_TESTS),
+    Mutant("work-that-was-done-is-done-again", WRITER, "if task.try_begin():  # else", "if task.try_begin() or True:  # else", BATCH_TESTS),
+    Mutant("main-thread-writes-for-others", WRITER, "[task] if is_main else _take_batch", "[task] if False else _take_batch", BATCH_TESTS),
+    Mutant("written-after-a-turn-that-never-came", WRITER, "                if task.withdraw():\n                    raise self._make_error()\n                turn",
+           "                if True:\n                    raise self._make_error()\n                turn", BATCH_TESTS),
     Mutant("answered-before-the-commit", WRITER, "        execute(batch)\n", "        answer_all(batch)\n        execute(batch)\n", WRITER_TESTS),
     Mutant("encrypted-values-move", ENCRYPTION, '_hash(key.encryption, row)', "key.encryption", STORE_TESTS),
     # The client

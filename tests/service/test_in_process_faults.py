@@ -212,7 +212,7 @@ def test_an_application_whose_first_request_finds_the_database_away_sells_later(
                 assert buyer.ask().status_code == 503
             assert client.get("/free").status_code == 404
         assert buyer.buy().status_code == 200
-    assert "sold resources are answered with 503" in caplog.text
+    assert "paid requests get 503" in caplog.text
     assert count_sales(environ) == (1, 1)
 
 

@@ -225,7 +225,7 @@ class PaywallResponder:
         root_path, own_path = self._server_scope.get("root_path", ""), self._server_scope["path"]
         if (path := scope.get("path", own_path)) != own_path:
             checkout.check_path(path, scope.get("root_path", "") + path)
-        # A router makes it anew for each call of a handler. For a sold prefix no router has run yet.
+        # A router sets new `path_params` for each call of a handler. No router has run yet for a prefix.
         call = scope.get("path_params")
         if call is not None and call is not self._server_scope.get("path_params"):
             checkout.begin_call(call)

@@ -779,8 +779,8 @@ _STALE = (
     "its status leaves, and nothing is charged"
 )
 _CALLED_TWICE = (
-    "One request called handlers below {!r} twice, and one payment is for one call. What stands between the "
-    "paywall and the application, such as a middleware that tries again, may call it once."
+    "One request called handlers below {!r} twice, and one payment is for one call. Middleware "
+    "between the paywall and the application, such as one that tries again, must call it only once."
 )
 _PATH_REWRITTEN = (
     "Something between the paywall and the router changed the path of a request to a paid handler. "

@@ -154,9 +154,8 @@ def complete_success(
 def is_awaited(backend: Backend, request: PaidRequest | None, *, is_last: bool = True) -> Flow[bool]:
     """Whether a payer waits for the result, as far as the server tells.
 
-    In a quick sale the server is asked only once, just before the result leaves (`is_last`). That look is
-    always made, because on a busy server the request may have waited before the sale began, and its payer
-    may have left.
+    A quick sale asks the server only once, just before the result leaves (`is_last`). It always asks then,
+    because on a busy server the request may have waited before the sale began, and its payer may have left.
     """
     if request is None or request.has_payer_left is None:
         return request is not None

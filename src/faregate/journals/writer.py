@@ -184,7 +184,7 @@ _resetting: dict[int, threading.Lock] = {}
 
 
 class Writer(Generic[W]):
-    """Passes batches to `execute`, in a thread that starts with the first work.
+    """Passes batches to `execute`: in a thread that starts with the first work, or in that of a caller.
 
     What was not begun after `timeout` seconds is withdrawn, never performed later, and raises `make_error()`;
     what was begun is waited for. If `execute` raises, all of its batch fail.
@@ -240,7 +240,7 @@ class Writer(Generic[W]):
         thread is woken for a lone write. The main thread performs its own work only: what a signal handler
         raises there would end that of the others, too.
         """
-        if self._pid != os.getpid():
+        if self._pid != os.getpid():  # asked here, too: a lone write is short
             self._check_process()
         task, turn = Task(work), self._turn
         if not turn.lock.acquire(blocking=False):
